@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import http.client
-import io
 import itertools
 import urllib.error
 import urllib.request
@@ -26,7 +25,6 @@ from moto.moto_api._internal import mock_random
 from packages.local_cloud.tests.conftest import REGION
 from tests.credentials import keys_of
 from tritonstack_local.access.own_routes import INVENTORY_PATH
-from tritonstack_local.signatures.requests import SentRequest
 
 ANYBODY = (
     '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "*"}]}'
@@ -293,15 +291,6 @@ def test_headers_cannot_change_the_verified_account(account, name):
     assert f"<Account>{account.account_id}</Account>".encode() in body
 
 
-def test_another_clouds_key_is_denied(account, tmp_path):
-    from tritonstack_local.signatures.keys import CloudSecret
-
-    other = CloudSecret.kept_in(tmp_path).account_key(account.account_id)
-    assert (
-        error_of(client_with(account, "sts", other.key_id, other.secret), "sts")[0] == "SignatureDoesNotMatch"
-    )
-
-
 def test_user_keys_are_valid_while_active(account):
     iam = account.client("iam")
     user = f"user-{next(_names)}"
@@ -431,32 +420,3 @@ def test_content_that_differs_from_its_checksum_is_not_stored(account, bucket, n
         status, _, answered = raw(account, "PUT", target, body=b"content", headers=signed)
         assert (status, b"BadDigest" in answered) == (expected, expected == 400)
         assert account.client("s3").list_objects_v2(Bucket=bucket)["KeyCount"] == (expected == 200)
-
-
-def test_a_large_body_is_verified_in_pieces():
-    """The guard does not hold large bodies in memory, signed or not."""
-    import tracemalloc
-
-    from tritonstack_local.access.guard import _CheckedStream, _spool
-    from tritonstack_local.access.limits import PAYLOAD_LIMIT_BYTES
-    from tritonstack_local.signatures.payload import HashedPayload, equal_to
-
-    size = PAYLOAD_LIMIT_BYTES
-
-    class Endless(io.RawIOBase):
-        left = size
-
-        def read(self, count=-1):
-            taken = min(count, self.left)
-            self.left -= taken
-            return b"x" * taken
-
-    digest = hashlib.sha256(b"x" * size).hexdigest()
-    tracemalloc.start()
-    checked = io.BufferedReader(_CheckedStream(Endless(), HashedPayload(equal_to(digest))))
-    request = SentRequest("POST", "/endpoints/e/invocations", ())
-    spooled = _spool(checked, request, "sagemaker")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert spooled.seek(0, io.SEEK_END) == size
-    assert peak < 4 * 2**20

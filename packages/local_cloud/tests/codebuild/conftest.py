@@ -1,35 +1,31 @@
-"""An account with a role, in a CodeBuild that runs real builds, beside moto's services."""
+"""An account with a role, whose builds really run."""
 
 import contextlib
 import io
 import itertools
 import json
-import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
-from packages.local_cloud.tests.sagemaker.cloud import _Handler
+from packages.local_cloud.tests.conftest import REGION, SharedCloud
+from packages.local_cloud.tests.conftest import Account as AccountOfCloud
 from tritonstack_local.codebuild.app import CodeBuildApp
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
+from tritonstack_local.codebuild.runs import build_run
 from tritonstack_local.codebuild.runs.build_run import BuildServices
+from tritonstack_local.server import LocalCloud
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.settings import REAL_MINUTE_S
-from tritonstack_local.signatures.keys import CloudSecret, access_key_for, account_in_key, read_credential
 
-REGION = "eu-west-1"
 QUICK_MINUTE_S = 0.1
 """The shortest timeout, five minutes, takes half a second."""
 IMAGE = "aws/codebuild/standard:7.0"
@@ -38,45 +34,23 @@ _accounts = itertools.count(400000000000)
 _SHARED = str(next(_accounts))
 """moto takes its time to make an account's IAM."""
 _projects = itertools.count(1)
-_session = boto3.Session()
-
-
-class PersistenceMiddleware:
-    """Sends CodeBuild's requests to the app under test and all others to moto, with the caller's account."""
-
-    def __init__(self) -> None:
-        self.app: CodeBuildApp
-        self._moto = DomainDispatcherApplication(create_backend_app)
-
-    def __call__(self, environ: Any, start_response: Any) -> Any:
-        credential = read_credential(headers={"Authorization": environ.get("HTTP_AUTHORIZATION", "")})
-        if credential is not None and credential.service == "codebuild":
-            return self.app(environ, start_response)
-        account = account_in_key(credential.access_key) if credential else None
-        if account is not None:
-            environ["HTTP_X_MOTO_ACCOUNT_ID"] = account
-        return self._moto(environ, start_response)
-
-
-@dataclass
-class Cloud:
-    """A running cloud."""
-
-    url: str
-    app: CodeBuildApp
-    services: BuildServices
 
 
 @dataclass
 class Account:
     """A project in an account, and its builds."""
 
-    cloud: Cloud
+    services: BuildServices
+    app: CodeBuildApp
     id: str = _SHARED
     name: str = field(default_factory=lambda: f"project-{next(_projects)}")
 
+    @property
+    def url(self) -> str:
+        return self.services.clients.endpoint_url
+
     def client(self, service: str) -> Any:
-        return _client(service, self.cloud.url, self.id)
+        return AccountOfCloud(self.url, self.id).client(service)
 
     @property
     def codebuild(self) -> Any:
@@ -162,18 +136,6 @@ class Account:
         return f"{self.bucket}/{key}"
 
 
-@cache
-def _client(service: str, url: str, account: str) -> Any:
-    return _session.client(
-        service,
-        endpoint_url=url,
-        region_name=REGION,
-        aws_access_key_id=access_key_for(account),
-        aws_secret_access_key="x",
-        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
-    )
-
-
 def an_environment(**fields: Any) -> dict[str, Any]:
     return {"type": "LINUX_CONTAINER", "image": IMAGE, "computeType": "BUILD_GENERAL1_SMALL", **fields}
 
@@ -196,45 +158,38 @@ def why(build: dict[str, Any], kind: str) -> tuple[str, str]:
     return context["statusCode"], context["message"]
 
 
-def run_cloud(
-    folder: Path, *, minute_s: float = REAL_MINUTE_S, start_machine: StartMachine | None = None
-) -> Iterator[Cloud]:
-    persistence = PersistenceMiddleware()
-    http = make_server("127.0.0.1", 0, persistence, threaded=True, request_handler=_Handler)
-    http.daemon_threads = True
-    url = f"http://127.0.0.1:{http.port}"
-    clients = Clients(endpoint_url=url, secret=CloudSecret.random())
+@contextmanager
+def builds_in(
+    cloud: LocalCloud, folder: Path, *, start_machine: StartMachine | None = None
+) -> Iterator[Account]:
+    """Let a cloud run its builds in a folder."""
     starter = start_machine or process_starter(server_home=folder / "no-server")
-    services = BuildServices(folder=folder, clients=clients, start_machine=starter, minute_s=minute_s)
-    persistence.app = CodeBuildApp(services, region=REGION)
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield Cloud(url, persistence.app, services)
-    finally:
-        persistence.app.close()
-        http.shutdown()
-        thread.join()
-        http.server_close()
+    clients = Clients(endpoint_url=cloud.endpoint_url, secret=cloud.secret)
+    services = BuildServices(folder=folder, clients=clients, start_machine=starter)
+    app = CodeBuildApp(services, region=REGION)
+    with patch.dict(cloud._own, {"codebuild": app}):
+        yield Account(services, app)
+    app.close()
 
 
 @pytest.fixture(scope="package")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    yield from run_cloud(tmp_path_factory.mktemp("builds"))
+def running(shared: SharedCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    with builds_in(shared.get(), tmp_path_factory.mktemp("builds")) as running:
+        yield running
 
 
 @pytest.fixture
-def account(running: Cloud) -> Account:
-    return Account(running)
+def account(running: Account) -> Account:
+    return Account(running.services, running.app)
 
 
 @pytest.fixture
-def mine(running: Cloud) -> Account:
-    return Account(running, str(next(_accounts)))
+def mine(running: Account) -> Account:
+    return Account(running.services, running.app, str(next(_accounts)))
 
 
 @pytest.fixture
-def hurried(tmp_path: Path) -> Iterator[Account]:
-    """An account in a cloud with short minutes."""
-    for cloud in run_cloud(tmp_path, minute_s=QUICK_MINUTE_S):
-        yield Account(cloud)
+def hurried(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """An account with short minutes."""
+    monkeypatch.setattr(build_run, "REAL_MINUTE_S", QUICK_MINUTE_S)
+    return account

@@ -15,6 +15,29 @@ from tritonstack_local.state.writer import OnChange, not_persisted
 
 Tables = Mapping[str, "Table[Any] | Tags"]
 """The tables of a service, by name."""
+Item = TypeVar("Item")
+
+
+class _Persisted(Generic[Item]):
+    """Items by key, for the state writer."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, Item] = {}
+        self._lock = threading.Lock()
+        self.on_change: OnChange = not_persisted
+
+    def piece_keys(self) -> list[str]:
+        """List the keys for the state writer."""
+        return list(self._items)
+
+    def dump(self, key: str) -> bytes | None:
+        """Pickle an item for the state writer."""
+        with self._lock:
+            return dumps(self._items[key]) if key in self._items else None
+
+    def load(self, key: str, value: Item) -> None:
+        """Restore an item from the saved state."""
+        self._items[key] = value
 
 
 class NamedRecord(Protocol):
@@ -28,43 +51,38 @@ class NamedRecord(Protocol):
 Record = TypeVar("Record", bound=NamedRecord)
 
 
-class Table(Generic[Record]):
+class Table(_Persisted[tuple[Scope, Record]]):
     """Records of one kind by scope and name. Every method is atomic."""
-
-    def __init__(self) -> None:
-        self._records: dict[tuple[Scope, str], Record] = {}
-        self._lock = threading.Lock()
-        self.on_change: OnChange = not_persisted
 
     def add(self, scope: Scope, record: Record) -> bool:
         """Add a record unless its name exists; return whether it was added."""
         with self._lock:
-            key = (scope, record.name)
-            added = self._records.setdefault(key, record) is record
+            added = self._items.setdefault(_key(scope, record.name), (scope, record))[1] is record
         self.on_change()
         return added
 
     def get(self, scope: Scope, name: str) -> Record | None:
         """Find a record."""
-        return self._records.get((scope, name))
+        item = self._items.get(_key(scope, name))
+        return item and item[1]
 
     def change(self, scope: Scope, name: str, step: Callable[[Record], Record]) -> Record | None:
         """Replace a record by the result of `step`; if it raises, nothing changes."""
         with self._lock:
-            record = self._records.get((scope, name))
+            record = self.get(scope, name)
             if record is None:
                 return None
             changed = step(record)
-            self._records[scope, name] = changed
+            self._items[_key(scope, name)] = scope, changed
         self.on_change()
         return changed
 
     def remove(self, scope: Scope, name: str) -> Record | None:
         """Remove a record and return it."""
         with self._lock:
-            removed = self._records.pop((scope, name), None)
+            item = self._items.pop(_key(scope, name), None)
         self.on_change()
-        return removed
+        return item and item[1]
 
     def within(self, scope: Scope) -> list[Record]:
         """List the records of one scope."""
@@ -73,71 +91,41 @@ class Table(Generic[Record]):
     def everywhere(self) -> list[tuple[Scope, Record]]:
         """List all records with their scopes."""
         with self._lock:
-            return [(scope, record) for (scope, _), record in self._records.items()]
-
-    def piece_keys(self) -> list[str]:
-        """List the records for the state writer."""
-        return [f"{scope.account}/{scope.region}/{name}" for scope, name in list(self._records)]
-
-    def dump(self, key: str) -> bytes | None:
-        """Pickle a record for the state writer."""
-        account, region, name = key.split("/", 2)
-        record = self._records.get((Scope(account, region), name))
-        return None if record is None else dumps(record)
-
-    def load(self, key: str, value: Record) -> None:
-        """Restore a record from the saved state."""
-        account, region, name = key.split("/", 2)
-        self._records[Scope(account, region), name] = value
+            return list(self._items.values())
 
 
-class Tags:
+def _key(scope: Scope, name: str) -> str:
+    return f"{scope.account}/{scope.region}/{name}"
+
+
+class Tags(_Persisted[dict[str, str]]):
     """Tags by ARN, in the order they were added."""
-
-    def __init__(self) -> None:
-        self._tags: dict[str, dict[str, str]] = {}
-        self._lock = threading.Lock()
-        self.on_change: OnChange = not_persisted
 
     def put(self, arn: str, tags: list[Mapping[str, str]]) -> None:
         """Add tags or replace those of the same key."""
         with self._lock:
-            self._tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
+            self._items.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
         self.on_change()
 
     def drop(self, arn: str, keys: list[str]) -> None:
         """Remove the tags of these keys."""
         with self._lock:
             for key in keys:
-                self._tags.get(arn, {}).pop(key, None)
+                self._items.get(arn, {}).pop(key, None)
         self.on_change()
 
     def forget(self, arn: str) -> None:
         """Remove all tags of a deleted resource."""
         with self._lock:
-            self._tags.pop(arn, None)
+            self._items.pop(arn, None)
         self.on_change()
 
     def of(self, arn: str) -> list[dict[str, str]]:
         """List a resource's tags."""
         with self._lock:
-            return [{"Key": key, "Value": value} for key, value in self._tags.get(arn, {}).items()]
+            return [{"Key": key, "Value": value} for key, value in self._items.get(arn, {}).items()]
 
     def everywhere(self) -> dict[str, dict[str, str]]:
         """List every resource that has tags."""
         with self._lock:
-            return {arn: dict(tags) for arn, tags in self._tags.items() if tags}
-
-    def piece_keys(self) -> list[str]:
-        """List the resources that have tags."""
-        return list(self._tags)
-
-    def dump(self, key: str) -> bytes | None:
-        """Pickle the tags of a resource for the state writer."""
-        with self._lock:
-            tags = self._tags.get(key)
-            return None if tags is None else dumps(tags)
-
-    def load(self, key: str, value: dict[str, str]) -> None:
-        """Restore the tags of a resource from the saved state."""
-        self._tags[key] = value
+            return {arn: dict(tags) for arn, tags in self._items.items() if tags}

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -37,25 +36,6 @@ _DRAFT = "tritonstack.draft"
 _CBOR_PATH = re.compile(r"/service/[^/]+/operation/(?P<operation>\w+)")
 
 
-@dataclass(frozen=True)
-class ServiceCall:
-    """The operation's name; the HTTP method for services whose requests name none."""
-
-    name: str
-    size: int
-    """Size of its body in memory, in bytes."""
-
-    @property
-    def changes(self) -> bool:
-        """Whether it may change the service's state."""
-        return _READING.fullmatch(self.name) is None
-
-    @property
-    def needs_room(self) -> bool:
-        """Whether it takes disk space."""
-        return self.name == "PutLogEvents" or (self.changes and not _DELETING.fullmatch(self.name))
-
-
 class PersistenceMiddleware:
     """Passes requests to applications and has their changes saved."""
 
@@ -68,13 +48,15 @@ class PersistenceMiddleware:
     ) -> Response:
         """Answer a request; raise NotKeptError without disk space, and NotImplementedError of moto."""
         try:
-            call = _read_call(environ, service=service)
-            if call.needs_room and shutil.disk_usage(self._state.folder).free < _SPARE + 2 * call.size:
+            name, size = _read_call(environ, service=service)
+            changes = _READING.fullmatch(name) is None
+            takes_room = name == "PutLogEvents" or (changes and not _DELETING.fullmatch(name))
+            if takes_room and shutil.disk_usage(self._state.folder).free < _SPARE + 2 * size:
                 raise NotKeptError(self._state.folder, "No space left on device")
             # Other applications take longer and call moto's services themselves.
             with self._writer.changing() if is_moto else nullcontext():
                 answer = Response.from_app(application, environ)
-            if call.changes:
+            if changes:
                 self._writer.changed()
         finally:
             draft = draft_of(environ)
@@ -91,8 +73,12 @@ def draft_of(environ: WSGIEnvironment) -> StoredBytes | None:
     return draft
 
 
-def _read_call(environ: WSGIEnvironment, *, service: str) -> ServiceCall:
-    """Read a whole request, so that handling it never waits for the client."""
+def _read_call(environ: WSGIEnvironment, *, service: str) -> tuple[str, int]:
+    """Read a whole request, so that handling it never waits for the client.
+
+    Return the operation's name (the HTTP method for services whose requests name none), and the size of the
+    body in memory, in bytes.
+    """
     request = Request(environ, shallow=True)
     if service == "s3" and _is_object(request):
         body = BODIES.receive(environ["wsgi.input"])
@@ -103,7 +89,7 @@ def _read_call(environ: WSGIEnvironment, *, service: str) -> ServiceCall:
         environ["CONTENT_LENGTH"] = "0"
         body = b""
     environ["wsgi.input"] = io.BytesIO(body)
-    return ServiceCall(_name(request, body), len(body))
+    return _name(request, body), len(body)
 
 
 def _is_object(request: Request) -> bool:

@@ -6,7 +6,6 @@ import pytest
 
 from packages.local_cloud.tests.cloudformation.stacks import resource
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, tarball
-from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import archive as multi_model_archive
 from tritonstack_local.cloudformation.deployments import engine
 from tritonstack_local.cloudformation.providers import PROVIDERS, providers_for
 
@@ -138,70 +137,3 @@ def test_a_stack_can_be_deleted_while_its_endpoint_is_created(stack, artifact, f
         time.sleep(0.02)
     assert names(stack) == (0, 0, 0)
     assert ("Endpoint", "CREATE_FAILED") in stack.events(stack_id)
-
-
-def served(stack, **fields):
-    answer = stack.account.client("sagemaker-runtime").invoke_endpoint(
-        EndpointName="Serving", Body=b"ask", **fields
-    )
-    return answer["Body"].read().decode()
-
-
-def test_create_update_and_delete_a_multi_model_endpoint(stack, artifact):
-    bucket = artifact.split("/")[2]
-    s3 = stack.account.client("s3")
-    s3.put_object(Bucket=bucket, Key="shelf/a/1/model.tar.gz", Body=multi_model_archive("answer a"))
-
-    def shelf(caching):
-        resources = serving(f"s3://{bucket}/shelf/", SAGEMAKER_TRITON_PING_MODE="live")
-        properties = resources["Model"]["Properties"]
-        container = properties["PrimaryContainer"]
-        container |= {"Mode": "MultiModel", "MultiModelConfig": {"ModelCacheSetting": caching}}
-        properties["VpcConfig"] = {"SecurityGroupIds": {"Ref": "Groups"}, "Subnets": {"Ref": "Subnets"}}
-        return resources
-
-    network = {
-        "Subnets": {"Type": "CommaDelimitedList", "Default": "subnet-1,subnet-2"},
-        "Groups": {"Type": "List<String>", "Default": "sg-1"},
-    }
-    assert stack.create(shelf("Enabled"), Parameters=network) == "CREATE_COMPLETE", stack.reasons()
-    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
-    # A different model needs no different stack.
-    s3.put_object(Bucket=bucket, Key="shelf/b/2/model.tar.gz", Body=multi_model_archive("answer b"))
-    assert served(stack, TargetModel="b/2/model.tar.gz") == "b"
-    sagemaker = stack.account.client("sagemaker")
-    (model,) = sagemaker.list_models()["Models"]
-    described = sagemaker.describe_model(ModelName=model["ModelName"])
-    assert described["VpcConfig"] == {"SecurityGroupIds": ["sg-1"], "Subnets": ["subnet-1", "subnet-2"]}
-    assert stack.update(shelf("Disabled"), Parameters=network) == "UPDATE_COMPLETE"
-    assert served(stack, TargetModel="a/1/model.tar.gz") == "a"
-    assert stack.delete() == "DELETE_COMPLETE"
-    assert names(stack) == (0, 0, 0)
-
-
-def test_create_update_and_delete_an_endpoint_with_two_variants(stack, artifact):
-    def compared(share):
-        resources = serving(artifact, FAKE_ANSWER="one")
-        other = serving(artifact, FAKE_ANSWER="two")["Model"]
-        (main,) = resources["Config"]["Properties"]["ProductionVariants"]
-        challenger = {
-            **main,
-            "VariantName": "challenger",
-            "ModelName": {"Fn::GetAtt": ["Other", "ModelName"]},
-            "InitialVariantWeight": share,
-        }
-        variants = [{**main, "InitialVariantWeight": 1 - share}, challenger]
-        resources["Config"]["Properties"]["ProductionVariants"] = variants
-        return {**resources, "Other": other}
-
-    assert stack.create(compared(0.25)) == "CREATE_COMPLETE", stack.reasons()
-    assert sorted(served(stack) for _ in range(4)) == ["one"] * 3 + ["two"]
-    assert served(stack, TargetVariant="challenger") == "two"
-    changed = compared(0.5)
-    changed["Endpoint"]["Properties"] |= {
-        "ExcludeRetainedVariantProperties": [{"VariantPropertyType": "DesiredWeight"}]
-    }
-    assert stack.update(changed) == "UPDATE_COMPLETE"
-    assert sorted(served(stack) for _ in range(4)) == ["one"] * 2 + ["two"] * 2
-    assert stack.delete() == "DELETE_COMPLETE"
-    assert names(stack) == (0, 0, 0)

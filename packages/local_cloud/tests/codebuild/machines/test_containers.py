@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from packages.local_cloud.tests.codebuild.conftest import Account, an_environment, run_cloud, spec, why
+from packages.local_cloud.tests.codebuild.conftest import Account, an_environment, builds_in, spec, why
 from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
 from tritonstack_local.codebuild.machines.containers import LABEL
 from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
@@ -73,12 +73,13 @@ def _folder(name: str, mode: int) -> tarfile.TarInfo:
 
 
 @pytest.fixture(scope="module")
-def account(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+def account(engine: Any, shared: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     def never(order: Any) -> Any:
         raise AssertionError(f"no process was asked for: {order}")
 
-    for cloud in run_cloud(tmp_path_factory.mktemp("builds"), start_machine=container_starter(never)):
-        yield Account(cloud)
+    folder, starter = tmp_path_factory.mktemp("builds"), container_starter(never)
+    with builds_in(shared.get(), folder, start_machine=starter) as account:
+        yield account
 
 
 def containers(engine: Any) -> list[Any]:
@@ -113,7 +114,7 @@ def test_commands_run_as_the_buildspecs_user(account):
 def test_exit_codes_and_access_to_the_cloud(account):
     project(account, "echo $AWS_ENDPOINT_URL", "exit 9")
     build = account.ended(account.start())
-    assert account.said(build) == [account.cloud.url]
+    assert account.said(build) == [account.url]
     assert why(build, "BUILD")[1].endswith("exit status 9")
 
 

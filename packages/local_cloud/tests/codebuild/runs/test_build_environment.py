@@ -107,7 +107,7 @@ def test_a_builds_folder_is_removed(account):
     build = account.built("echo $CODEBUILD_SRC_DIR", "mkdir -p a/b; touch a/b/c; chmod 500 a")
     (folder,) = account.said(build)
     assert not os.path.exists(folder)
-    assert not list(account.cloud.services.folder.glob(build["id"].partition(":")[2]))
+    assert not list(account.services.folder.glob(build["id"].partition(":")[2]))
 
 
 def test_emulated_settings_match_the_builder_image():

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud, spec
+from packages.local_cloud.tests.codebuild.conftest import builds_in, spec
 from tests.escapes.targets import ATTEMPTS, escaped, targets_of_a_sandbox
 from tritonstack.base.paths import find_project
 from tritonstack.runtime.inside import private_root
@@ -32,15 +32,18 @@ def built_from(account, files, *commands, **variables):
 
 
 @pytest.fixture
-def outside_tmp():
+def outside_tmp(running_cloud):
     """An account of a cloud whose folder is not in /tmp: every build has one for itself."""
-    with tempfile.TemporaryDirectory(dir=find_project(Path(__file__)).state_dir) as folder:
-        for cloud in run_cloud(Path(folder)):
-            yield Account(cloud)
+    parent = find_project(Path(__file__)).state_dir
+    with (
+        tempfile.TemporaryDirectory(dir=parent) as folder,
+        builds_in(running_cloud, Path(folder)) as account,
+    ):
+        yield account
 
 
 def test_a_build_has_no_way_out(outside_tmp):
-    account, state = outside_tmp, outside_tmp.cloud.services.folder
+    account, state = outside_tmp, outside_tmp.services.folder
     (state / "secret").write_text("the cloud's")
     with targets_of_a_sandbox(own="/opt/builder", nests=True, state=state, proxy="https_proxy") as targets:
         command = f"/opt/builder/bin/python escape_attempts.py '{json.dumps(targets)}'"

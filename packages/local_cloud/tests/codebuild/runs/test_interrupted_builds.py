@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packages.local_cloud.tests.codebuild.conftest import REGION, kinds, phase, spec, why
+from packages.local_cloud.tests.codebuild.conftest import REGION, builds_in, kinds, phase, spec, why
 from tritonstack_local.codebuild.app import CodeBuildApp
 from tritonstack_local.codebuild.machines.processes import ProcessMachine
 from tritonstack_local.codebuild.records import CodeBuildTables
@@ -111,10 +111,10 @@ def _command(number):
 def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
     build = account.built("true")
     scope = Scope(account.id, REGION)
-    record = account.cloud.app.store.builds.get(scope, build["id"])
+    record = account.app.store.builds.get(scope, build["id"])
     left = replace(record, status="IN_PROGRESS", ended=None, phases=record.phases[:6])
     left = replace(left, phases=(*left.phases, replace(record.phases[6], ended=None, status=None)))
-    app = CodeBuildApp(replace(account.cloud.services, store=CodeBuildTables()), region=REGION)
+    app = CodeBuildApp(replace(account.services, store=CodeBuildTables()), region=REGION)
     app.store.builds.add(scope, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
     app.resume()
     found = app.store.builds.get(scope, build["id"]).as_api(scope)
@@ -123,15 +123,11 @@ def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
     assert "found dead" in found["phases"][-2]["contexts"][0]["message"]
 
 
-def test_builds_end_with_their_cloud(account):
-    from packages.local_cloud.tests.codebuild.conftest import Account, run_cloud
-
-    clouds = run_cloud(account.cloud.services.folder / "beside")
-    other = Account(next(clouds))
-    other.project(spec(STUBBORN, "echo up", "sleep 100"))
-    build = other.start()
-    other.wait_for_line(build, "up")
-    clouds.close()
+def test_builds_end_with_their_cloud(running_cloud, tmp_path):
+    with builds_in(running_cloud, tmp_path) as account:
+        account.project(spec(STUBBORN, "echo up", "sleep 100"))
+        build = account.start()
+        account.wait_for_line(build, "up")
     assert not processes_of(build)
 
 

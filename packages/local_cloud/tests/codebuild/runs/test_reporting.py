@@ -1,7 +1,5 @@
 """Lines of a build are sent to CloudWatch Logs within its limits, and never hold up the build."""
 
-import threading
-
 import pytest
 from botocore.exceptions import ClientError
 
@@ -30,23 +28,14 @@ class Logs:
 
 
 def write(logs, lines):
-    """Write lines and close the log, unless that takes forever."""
     writer = LogStreamWriter(client=logs, location=LogLocation("g", "s"))
-
-    def work():
-        for line in lines:
-            writer.write(line)
-        writer.close()
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
+    for line in lines:
+        writer.write(line)
+    writer.close()
 
 
 def test_calls_stay_within_the_limits(monkeypatch):
-    monkeypatch.setattr(reporting, "_WAITING", 50_000)
-    monkeypatch.setattr(reporting, "_PAUSE_S", 0.5)
+    monkeypatch.setattr(reporting, "_PAUSE_S", 3600)
     logs = Logs()
     lines = [str(number) for number in range(21_000)] + ["\N{EURO SIGN}" * 60_000] * 20
     write(logs, lines)

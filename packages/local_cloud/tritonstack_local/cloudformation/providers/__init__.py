@@ -1,42 +1,71 @@
-"""Resource providers, by AWS service; PROVIDERS lists every type the local cloud can deploy."""
+"""Resource providers, by AWS service; PROVIDERS lists every type the local cloud can deploy.
+
+resource_types.yaml has their properties, and the calls of most of them; the classes here do what takes more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from tritonstack_local.cloudformation.providers import (
-    autoscaling,
-    builds,
-    cloudwatch,
-    ec2_network,
-    ec2_security_groups,
-    events,
-    iam,
-    keys_and_parameters,
-    s3,
-    sagemaker,
-    sns,
+from tritonstack.base.yaml import load_yaml
+from tritonstack_local.cloudformation.providers import ec2, iam, sagemaker, services
+from tritonstack_local.cloudformation.providers.base import (
+    Creation,
+    Deletion,
+    Name,
+    Property,
+    PropertySetting,
+    Provider,
+    Tagging,
+    small,
 )
-from tritonstack_local.cloudformation.providers.base import Provider
+from tritonstack_local.cloudformation.providers.conversions import CONVERSIONS
+from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.sagemaker.unsupported import NO_COMPONENTS
 from tritonstack_local.service.errors import sentence
 
-_MODULES = (
-    autoscaling,
-    builds,
-    cloudwatch,
-    ec2_network,
-    ec2_security_groups,
-    events,
-    iam,
-    keys_and_parameters,
-    s3,
-    sagemaker,
-    sns,
-)
+_TYPES = Path(__file__).with_name("resource_types.yaml")
+_CLASSES = {**ec2.CLASSES, **iam.CLASSES, **sagemaker.CLASSES, **services.CLASSES}
+_LISTS = ("unchangeable", "unsent", "volatile_attributes")
+_PROJECT = "AWS::CodeBuild::Project"
+
+
+def _provider(type_name: str, declared: dict[str, Any]) -> Provider:
+    """Create a provider; the keys in the file are the fields of the records in base.py."""
+    fields: dict[str, Any] = {**declared, "properties": dict(_properties(type_name, declared["properties"]))}
+    for key, record in (("name", Name), ("creation", Creation), ("deletion", Deletion)):
+        if key in fields:
+            fields[key] = record(**fields[key])
+    if "tagging" in fields:
+        fields["tagging"] = Tagging(**_converted(fields["tagging"]))
+    settings = fields.get("settings", {})
+    fields["settings"] = {name: PropertySetting(**_converted(setting)) for name, setting in settings.items()}
+    fields |= {key: tuple(fields[key]) for key in _LISTS if key in fields}
+    return _CLASSES.get(type_name, Provider)(type_name=type_name, **fields)
+
+
+def _properties(type_name: str, declared: Mapping[str, Any]) -> Iterator[tuple[str, Property]]:
+    """Yield properties; several names, and a shape that ends with a dot, stand for one property each."""
+    for names, fields in declared.items():
+        for name in names.split():
+            spec = dict(fields or {})
+            if spec.get("shape", "").endswith("."):
+                spec["shape"] += name
+            reason = ACCEPTED_IN_CODEBUILD.get(f"CreateProject.{small(name)}")
+            if type_name == _PROJECT and reason is not None:
+                spec |= {"effect": False, "reason": sentence(reason)}
+            yield name, Property(**spec)
+
+
+def _converted(setting: Mapping[str, Any]) -> dict[str, Any]:
+    return {**setting, **({"write": CONVERSIONS[setting["write"]]} if "write" in setting else {})}
+
+
 PROVIDERS: Mapping[str, Provider] = {
-    provider.type_name: provider for module in _MODULES for provider in module.TYPES
+    name: _provider(name, declared) for name, declared in load_yaml(_TYPES.read_text()).items()
 }
 
 
@@ -44,8 +73,8 @@ def providers_for(*, rollback_fails_update: bool) -> Mapping[str, Provider]:
     """Return the providers of a cloud with these settings."""
     if not rollback_fails_update:
         return PROVIDERS
-    endpoint = replace(sagemaker.ENDPOINT, rollback_fails_update=True)
-    return {**PROVIDERS, endpoint.type_name: endpoint}
+    name = "AWS::SageMaker::Endpoint"
+    return {**PROVIDERS, name: replace(PROVIDERS[name], rollback_fails_update=True)}  # type: ignore[call-arg]
 
 
 _NO_PROVIDER = "The local cloud does not support connections to Git providers."

@@ -22,8 +22,6 @@ from tritonstack_local.service.clients import Clients
 
 Members = Mapping[str, "Members | None"]
 
-NOT_ENFORCED = "It is stored and returned; no policy is enforced."
-
 
 class ProviderError(Exception):
     """A resource operation failed; the message becomes the status reason."""
@@ -60,23 +58,6 @@ class Property:
             yield from unknown_members(value, shape_named(self.shape), path)
         elif self.members is not None:
             yield from _unknown(value, self.members, path)
-
-
-def alike(names: str, *, operation: str = "", **declaration: Any) -> dict[str, Property]:
-    """Declare several properties; those of a `service:Operation` have the shapes of its arguments."""
-    return {
-        name: Property(shape=f"{operation}.{name}" if operation else None, **declaration)
-        for name in names.split()
-    }
-
-
-def kept(difference: str, **declaration: Any) -> Property:
-    """Declare a property without effect; `difference` is what does not happen."""
-    reason = f"It is stored and returned; {difference}"
-    return Property(effect=False, reason=reason, **declaration)
-
-
-KEYS_AND_VALUES = {"Key": None, "Value": None}
 
 
 def _unknown(value: Any, members: Members, path: str) -> Iterator[str]:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
-    KEYS_AND_VALUES,
-    NOT_ENFORCED,
-    Creation,
-    Deletion,
-    Name,
-    Property,
-    PropertySetting,
     Provider,
     ResourceRequest,
-    Tagging,
-    alike,
     ignoring,
     removed_items,
     text,
@@ -60,17 +52,6 @@ def _roles(request: ResourceRequest) -> list[str]:
     return list(request.value("Roles") or ())
 
 
-_POLICY = PolicyProvider(
-    type_name="AWS::IAM::Policy",
-    kept_only=NOT_ENFORCED,
-    properties={
-        "Roles": Property(),
-        **alike("PolicyDocument PolicyName", required=True, as_text=True),
-    },
-    attributes={"Id": "{id}"},
-)
-
-
 class ManagedPolicyProvider(PolicyProvider):
     """Identifier: the policy's ARN."""
 
@@ -105,21 +86,6 @@ class ManagedPolicyProvider(PolicyProvider):
                 iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
 
 
-_MANAGED_POLICY = ManagedPolicyProvider(
-    type_name="AWS::IAM::ManagedPolicy",
-    kept_only=NOT_ENFORCED,
-    name=Name("ManagedPolicyName", argument="PolicyName"),
-    properties={
-        **alike("Description ManagedPolicyName Path", create_only=True),
-        "Roles": Property(),
-        **alike("PolicyDocument", required=True, as_text=True),
-    },
-    unsent=("Roles",),
-    creation=Creation("create_policy", "Policy.Arn"),
-    attributes={"PolicyArn": "{id}"},
-)
-
-
 class OpenIdConnectProvider(Provider):
     """Identifier: the provider's ARN, also returned by `Ref`. One provider per URL."""
 
@@ -135,27 +101,6 @@ class OpenIdConnectProvider(Provider):
             iam.add_client_id_to_open_id_connect_provider(ClientID=audience, **target)
         for audience in removed_items(request, previous, "ClientIdList"):
             iam.remove_client_id_from_open_id_connect_provider(ClientID=audience, **target)
-
-
-_OPEN_ID_CONNECT = OpenIdConnectProvider(
-    type_name="AWS::IAM::OIDCProvider",
-    kept_only="Stored and returned; its keys cannot be fetched, and no token is accepted.",
-    identifier="OpenIDConnectProviderArn",
-    name=Name("Url", argument="Url"),
-    properties={
-        "ClientIdList": Property(),
-        "Tags": Property(members=KEYS_AND_VALUES),
-        **alike("Url", create_only=True),
-    },
-    creation=Creation("create_open_id_connect_provider", "OpenIDConnectProviderArn"),
-    tagging=Tagging(
-        "tag_open_id_connect_provider",
-        "untag_open_id_connect_provider",
-        {"OpenIDConnectProviderArn": "{id}"},
-    ),
-    deletion=Deletion("delete_open_id_connect_provider", "NoSuchEntity"),
-    attributes={"Arn": "{id}"},
-)
 
 
 class RoleProvider(Provider):
@@ -206,27 +151,9 @@ def _policies(request: ResourceRequest) -> dict[str, Any]:
     return {policy["PolicyName"]: policy["PolicyDocument"] for policy in policies}
 
 
-_ROLE = RoleProvider(
-    type_name="AWS::IAM::Role",
-    kept_only=NOT_ENFORCED,
-    identifier="RoleName",
-    name=Name("RoleName", 64),
-    properties={
-        **alike("AssumeRolePolicyDocument", required=True, as_text=True),
-        **alike("Description ManagedPolicyArns MaxSessionDuration PermissionsBoundary"),
-        **alike("Path RoleName", create_only=True),
-        "Policies": Property(members={"PolicyName": None, "PolicyDocument": None}),
-        "Tags": Property(shape="iam:CreateRole.Tags"),
-    },
-    unsent=("Description", "ManagedPolicyArns", "MaxSessionDuration", "Policies"),
-    creation=Creation("create_role"),
-    settings={
-        "PermissionsBoundary": PropertySetting(
-            "put_role_permissions_boundary", "PermissionsBoundary", "delete_role_permissions_boundary"
-        )
-    },
-    tagging=Tagging("tag_role", "untag_role", {"RoleName": "{id}"}),
-    attributes={"Arn": "", "RoleId": ""},
-)
-
-TYPES = (_ROLE, _POLICY, _MANAGED_POLICY, _OPEN_ID_CONNECT)
+CLASSES: Mapping[str, type[Provider]] = {
+    "AWS::IAM::ManagedPolicy": ManagedPolicyProvider,
+    "AWS::IAM::OIDCProvider": OpenIdConnectProvider,
+    "AWS::IAM::Policy": PolicyProvider,
+    "AWS::IAM::Role": RoleProvider,
+}

@@ -8,25 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
-from tritonstack_local.cloudformation.providers.base import (
-    Creation,
-    Deletion,
-    Name,
-    Property,
-    Provider,
-    ProviderError,
-    ResourceRequest,
-    Tagging,
-    alike,
-)
+from tritonstack_local.cloudformation.providers.base import Provider, ProviderError, ResourceRequest
 from tritonstack_local.sagemaker.unsupported import template_rejection
-
-_TAGGING = Tagging("add_tags", "delete_tags", {"ResourceArn": "{id}"})
-_TAGS = Property(shape="sagemaker:TagList")
 
 
 class SageMakerProvider(Provider):
@@ -78,7 +64,6 @@ def ignoring_missing() -> Iterator[None]:
 
 _POLL_S = 0.2
 _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
-_ONLY_IN_UPDATES = "ExcludeRetainedVariantProperties RetainAllVariantProperties RetainDeploymentConfig"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +95,7 @@ class EndpointProvider(SageMakerProvider):
         config = request.properties["EndpointConfigName"]
         if current["EndpointConfigName"] == config and current["EndpointStatus"] == "InService":
             return
-        settings = request.api("EndpointConfigName", "DeploymentConfig", *_ONLY_IN_UPDATES.split())
+        settings = request.api("EndpointConfigName", "DeploymentConfig", *self.unsent)
         request.client("sagemaker").update_endpoint(EndpointName=name, **settings)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
@@ -134,53 +119,8 @@ def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool])
         time.sleep(_POLL_S)
 
 
-ENDPOINT = EndpointProvider(
-    type_name="AWS::SageMaker::Endpoint",
-    identifier="EndpointName",
-    name=Name("EndpointName", 63, lower=True, argument="EndpointName"),
-    properties={
-        **alike(f"DeploymentConfig {_ONLY_IN_UPDATES}", operation="sagemaker:UpdateEndpoint"),
-        **alike("EndpointConfigName", required=True),
-        **alike("EndpointName", create_only=True),
-        "Tags": _TAGS,
-    },
-    creation=Creation("create_endpoint", "EndpointArn"),
-    unsent=tuple(_ONLY_IN_UPDATES.split()),
-    tagging=_TAGGING,
-    attributes={"EndpointArn": "{id}", "EndpointName": "{name}"},
-)
-
-
-def _immutable(kind: str, names: str, *, required: str = "") -> ImmutableProvider:
-    operation = f"sagemaker:Create{kind}"
-    return ImmutableProvider(
-        type_name=f"AWS::SageMaker::{kind}",
-        identifier=f"{kind}Name",
-        name=Name(f"{kind}Name", 63, lower=True, argument=f"{kind}Name"),
-        properties={
-            **alike(f"{kind}Name", create_only=True),
-            **alike(required, operation=operation, create_only=True, required=True),
-            **alike(names, operation=operation, create_only=True),
-            "Tags": _TAGS,
-        },
-        creation=Creation(xform_name(f"Create{kind}"), f"{kind}Arn"),
-        tagging=_TAGGING,
-        deletion=Deletion(xform_name(f"Delete{kind}")),
-        attributes={f"{kind}Arn": "{id}", f"{kind}Name": "{name}"},
-    )
-
-
-TYPES = (
-    ENDPOINT,
-    _immutable(
-        "EndpointConfig",
-        "AsyncInferenceConfig DataCaptureConfig EnableNetworkIsolation ExecutionRoleArn ExplainerConfig "
-        "KmsKeyId MetricsConfig ShadowProductionVariants VpcConfig",
-        required="ProductionVariants",
-    ),
-    _immutable(
-        "Model",
-        "Containers EnableNetworkIsolation ExecutionRoleArn InferenceExecutionConfig PrimaryContainer "
-        "VpcConfig",
-    ),
-)
+CLASSES: Mapping[str, type[Provider]] = {
+    "AWS::SageMaker::Endpoint": EndpointProvider,
+    "AWS::SageMaker::EndpointConfig": ImmutableProvider,
+    "AWS::SageMaker::Model": ImmutableProvider,
+}

@@ -23,8 +23,9 @@ def shape_named(name: str) -> Shape:
     operation, _, member = rest.partition(".")
     if not member:
         return service_model(service).shape_for(operation)
-    found: Shape = service_model(service).operation_model(operation).input_shape.members[member]
-    return found
+    arguments = service_model(service).operation_model(operation).input_shape
+    shape: Shape = arguments.members[_member_name(arguments, member)]
+    return shape
 
 
 def unknown_members(value: Any, shape: Shape, path: str) -> Iterator[str]:

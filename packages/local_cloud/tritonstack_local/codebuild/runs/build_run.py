@@ -47,8 +47,6 @@ class BuildServices:
     """Parent of the builds' folders."""
     clients: Clients
     start_machine: StartMachine
-    minute_s: float = REAL_MINUTE_S
-    """Duration of a minute in build timeouts; builds run in real time."""
     store: CodeBuildTables = field(default_factory=CodeBuildTables)
 
 
@@ -202,9 +200,7 @@ class BuildRun:
     def _time_limit(self) -> Iterator[None]:
         minutes = self._settings["timeoutInMinutes"]
         text = f"Build has timed out. It ran longer than {minutes} minutes."
-        timer = threading.Timer(
-            minutes * self._services.minute_s, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", text)
-        )
+        timer = threading.Timer(minutes * REAL_MINUTE_S, self.end, ("TIMED_OUT", "BUILD_TIMED_OUT", text))
         timer.daemon = True
         timer.start()
         try:

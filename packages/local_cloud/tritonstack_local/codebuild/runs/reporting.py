@@ -3,95 +3,78 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
 from tritonstack_local.scope import Scope
 
 _PAUSE_S = 0.05
-# CloudWatch Logs accepts 10,000 events and 1 MiB per call, with 26 bytes of overhead per event. The last
-# event of a call is the one that exceeds `_BATCH_BYTES`.
+# CloudWatch Logs accepts 10,000 events and 1 MiB per call, with 26 bytes of overhead per event.
 _BATCH_LINES = 10_000
-_BATCH_BYTES = 800_000
+_BATCH_BYTES = 1 << 20
 _LINE_BYTES = 200_000
 _EXTRA_BYTES = 26
-_WAITING = 2_000
-"""Lines that wait to be sent; a build that writes faster waits, too."""
 
 log = logging.getLogger(__name__)
 
 
 class LogStreamWriter:
-    """Sends lines to a log stream until closed."""
+    """Sends lines to a log stream: soon in a thread, or at once when a call is full."""
 
     def __init__(self, *, client: Any, location: LogLocation) -> None:
         self._client = client
-        self._location = location
-        self._waiting: queue.Queue[dict[str, Any] | None] = queue.Queue(_WAITING)
-        """None ends it."""
-        self._latest = 0
+        self._stream = {"logGroupName": location.group, "logStreamName": location.stream}
+        self._events: list[dict[str, Any]] = []
+        self._size = self._latest = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._call(self._create)
         self._thread = threading.Thread(target=self._run, name="log of a build", daemon=True)
         self._thread.start()
 
     def write(self, line: str) -> None:
         """Add a line. CloudWatch Logs takes no empty ones, and only in order; the clock may go back."""
-        text = line.encode(errors="replace")[:_LINE_BYTES].decode(errors="ignore") or " "
-        self._latest = max(self._latest, int(datetime.now(UTC).timestamp() * 1000))
-        self._waiting.put({"timestamp": self._latest, "message": f"{text}\n"})
+        data = line.encode(errors="replace")[:_LINE_BYTES].decode(errors="ignore") or " "
+        size = len(data.encode()) + 1 + _EXTRA_BYTES
+        with self._lock:
+            if self._size + size > _BATCH_BYTES or len(self._events) == _BATCH_LINES:
+                self._send()
+            self._latest = max(self._latest, int(datetime.now(UTC).timestamp() * 1000))
+            self._events.append({"timestamp": self._latest, "message": f"{data}\n"})
+            self._size += size
 
     def close(self) -> None:
         """Send the rest and stop."""
-        self._waiting.put(None)
+        self._ended.set()
         self._thread.join()
 
     def _run(self) -> None:
-        group, stream = self._location.group, self._location.stream
+        is_last = False
+        while not is_last:
+            is_last = self._ended.wait(_PAUSE_S)
+            with self._lock:
+                self._send()
+
+    def _send(self) -> None:
+        if self._events:
+            self._call(self._client.put_log_events, logEvents=self._events)
+        self._events, self._size = [], 0
+
+    def _create(self, **stream: str) -> None:
+        with suppress(self._client.exceptions.ResourceAlreadyExistsException):  # the stack's
+            self._client.create_log_group(logGroupName=stream["logGroupName"])
+        self._client.create_log_stream(**stream)
+
+    def _call(self, operation: Callable[..., Any], **arguments: Any) -> None:
         try:
-            try:
-                self._client.create_log_group(logGroupName=group)
-            except ClientError as error:
-                if aws_error_code(error) != "ResourceAlreadyExistsException":  # the stack's
-                    raise
-            self._client.create_log_stream(logGroupName=group, logStreamName=stream)
-            for batch in self._batches():
-                self._client.put_log_events(logGroupName=group, logStreamName=stream, logEvents=batch)
-        except Exception as error:  # without this thread, the build would wait for it forever
-            log.warning("stopped copying the log %s to CloudWatch Logs: %s", self._location, error)
-            for _ in self._batches():
-                pass  # the build goes on
-
-    def _batches(self) -> Iterator[list[dict[str, Any]]]:
-        """Yield what waits, call by call, until the end."""
-        while (event := self._waiting.get()) is not None:
-            time.sleep(_PAUSE_S)
-            batch, size = [event], _size(event)
-            while size < _BATCH_BYTES and len(batch) < _BATCH_LINES and (event := self._next()) is not None:
-                batch.append(event)
-                size += _size(event)
-            yield batch
-
-    def _next(self) -> dict[str, Any] | None:
-        """Return the next event, if one waits already."""
-        with suppress(queue.Empty):
-            event = self._waiting.get_nowait()
-            if event is None:
-                self._waiting.put(None)  # for `_batches`
-            return event
-        return None
-
-
-def _size(event: dict[str, Any]) -> int:
-    return len(event["message"].encode()) + _EXTRA_BYTES
+            operation(**self._stream, **arguments)
+        except Exception as error:  # the build goes on
+            log.warning("cannot copy the log %s to CloudWatch Logs: %s", self._stream, error)
 
 
 class BuildJournal:
