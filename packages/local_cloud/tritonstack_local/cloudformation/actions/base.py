@@ -40,7 +40,6 @@ ACTIONS: dict[str, Action] = {}
 ONLY_DEFAULT: Params = {
     "DeploymentConfig": {"Mode": "STANDARD"},
     "DisableRollback": False,
-    "ImportExistingResources": False,
     "NotificationARNs": [],
     "OnFailure": "ROLLBACK",
     "OnStackFailure": "ROLLBACK",

@@ -33,7 +33,8 @@ _RECREATION = {
     "CreateChangeSet",
     takes="StackName ChangeSetName ChangeSetType Description TemplateBody TemplateURL "
     "Parameters Capabilities Tags RoleARN",
-    accepts="ClientToken IncludeNestedStacks",
+    # `cdk bootstrap` asks for imports; a resource whose name is in use fails here instead.
+    accepts="ClientToken ImportExistingResources IncludeNestedStacks",
 )
 def create_change_set(context: ActionContext, params: Params) -> Answer:
     """Plan a deployment."""
