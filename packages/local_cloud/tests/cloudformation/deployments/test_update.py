@@ -160,3 +160,10 @@ def test_a_property_that_cannot_change_is_rejected_and_nothing_is_undone(stack):
     assert stack.update({"G": plain}) == "UPDATE_ROLLBACK_COMPLETE"
     assert "KmsKeyId cannot be changed" in stack.reasons()
     assert ("G", "UPDATE_COMPLETE") not in stack.events()
+
+
+def test_tags_change_with_the_previous_template(stack):
+    stack.create({"P": parameter(Name="/p")})
+    tags = [{"Key": "team", "Value": "search"}]
+    stack.cloudformation.update_stack(StackName="stack", UsePreviousTemplate=True, Tags=tags)
+    assert (stack.settled(), stack.described()["Tags"]) == ("UPDATE_COMPLETE", tags)

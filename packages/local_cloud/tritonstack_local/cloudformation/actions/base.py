@@ -44,7 +44,6 @@ ONLY_DEFAULT: Params = {
     "OnFailure": "ROLLBACK",
     "OnStackFailure": "ROLLBACK",
     "RetainResources": [],
-    "UsePreviousTemplate": False,
 }
 """Parameters that are not implemented, with the value that changes nothing."""
 

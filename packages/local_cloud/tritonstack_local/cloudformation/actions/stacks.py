@@ -27,7 +27,7 @@ def create_stack(context: ActionContext, params: Params) -> Answer:
     return {"StackId": stack.identity.stack_id}
 
 
-@action("UpdateStack", takes=_STACK, accepts="ClientRequestToken")
+@action("UpdateStack", takes=f"{_STACK} UsePreviousTemplate", accepts="ClientRequestToken")
 def update_stack(context: ActionContext, params: Params) -> Answer:
     """Update a stack."""
     stack = context.store.get(context.scope, params["StackName"])

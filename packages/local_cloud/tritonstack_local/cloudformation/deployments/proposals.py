@@ -40,7 +40,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal of a CreateStack, UpdateStack, or CreateChangeSet call."""
     scope = Scope(stack.identity.account, stack.identity.region)
-    template = _submitted_template(store=store, scope=scope, params=params)
+    template = stack.template if params.get("UsePreviousTemplate") else None
+    template = template or _submitted_template(store=store, scope=scope, params=params)
     _check_capabilities(template, settings.capabilities)
     dependencies = AccountLookups(store, scope)
     parameters = resolve_parameters(
