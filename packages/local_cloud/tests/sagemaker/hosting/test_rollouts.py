@@ -102,3 +102,7 @@ def test_rolling_plans_its_rollback():
 def test_invalid_deployment_configurations_are_rejected(config, counts, words):
     with pytest.raises(ServiceError, match=words):
         check_rollout(config, counts)
+
+
+def test_half_of_the_instances_is_a_valid_step():
+    check_rollout(blue_green(Type="CANARY", CanarySize=count(1)), {"a": 2})
