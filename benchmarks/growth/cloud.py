@@ -20,7 +20,7 @@ from tritonstack.runtime.async_connections import ResponseStream
 from tritonstack_local import process, server
 from tritonstack_local.cloud_folder import read_address
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.control_plane.app import Dependencies
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.settings import CloudSettings, TimeScale
 

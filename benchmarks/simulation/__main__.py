@@ -55,7 +55,8 @@ from tritonstack.operations.scaling_simulation.simulation import (
 )
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.sagemaker.control_plane.app import Dependencies, SageMakerApp, create_app
+from tritonstack_local.sagemaker.control_plane.app import SageMakerApp, create_app
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings, TimeScale

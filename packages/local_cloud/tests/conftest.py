@@ -18,7 +18,7 @@ from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiMo
 from tests.credentials import keys_of, register, variables_of
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.sagemaker import SageMakerApp
-from tritonstack_local.sagemaker.control_plane.app import Dependencies
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings, TimeScale

@@ -43,7 +43,8 @@ from tritonstack_local.ecr.layers import Layers
 from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
-from tritonstack_local.sagemaker.control_plane.app import Dependencies, SageMakerApp, create_app
+from tritonstack_local.sagemaker.control_plane.app import SageMakerApp, create_app
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings

@@ -34,7 +34,7 @@ from tritonstack.runtime import (
 from tritonstack.runtime.async_connections import in_thread, open_stream
 from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker import SageMakerApp, create_app
-from tritonstack_local.sagemaker.control_plane.app import Dependencies
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.servers.limits import ServerSlots
 from tritonstack_local.service import wire
 from tritonstack_local.service.clients import Clients

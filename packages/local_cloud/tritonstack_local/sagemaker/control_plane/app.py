@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from werkzeug.wrappers import Request
 
 from tritonstack_local.access.limits import RUNTIME_PREFIX
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.sagemaker.control_plane.resources import TagActions, configs_of, models_of
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.endpoint_status import publish_state_changes
 from tritonstack_local.sagemaker.hosting.hosting import Hosting
@@ -21,44 +20,19 @@ from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.records import SageMakerTables
 from tritonstack_local.sagemaker.runtime.invocations import OPERATIONS, Invocations
 from tritonstack_local.sagemaker.runtime.metrics import MachineMetrics, RequestMetrics
-from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
 from tritonstack_local.sagemaker.servers.server import StartServer, triton_starter
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
-from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables
 from tritonstack_local.service.wire import Action, ControlPlane
-from tritonstack_local.settings import DEFAULT_TIME_SCALE, REAL_MINUTE_S, TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-    from tritonstack_local.container_group import ContainerGroup
 
 SERVICE = "sagemaker"
-
-
-@dataclass(frozen=True)
-class Dependencies:
-    """Dependencies of SageMaker on the rest of the cloud."""
-
-    folder: Path
-    """Folder of the endpoints' instances."""
-    region: str
-    """Default region of callers."""
-    clients: Clients
-    metrics: Metrics
-    time_scale: TimeScale = DEFAULT_TIME_SCALE
-    machine: ServerSlots = field(default_factory=this_machine)
-    """Limits of the machine."""
-    container_group: ContainerGroup | None = None
-    """Where images in the Docker engine run; None to serve all with the embedded Triton."""
-    loaded_models: int | None = None
-    """Maximum number of loaded models per multi-model instance, besides the memory limit."""
-    provisioning_minutes: float = 0.0
-    """Minutes on AWS until an added instance serves, at least."""
 
 
 class SageMakerApp:
@@ -67,20 +41,10 @@ class SageMakerApp:
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
         self._region = dependencies.region
         self._store = SageMakerTables()
-        supply = InstanceSupply(
-            folder=dependencies.folder,
-            clients=dependencies.clients,
-            metrics=dependencies.metrics,
-            start_server=start_server,
-            machine=dependencies.machine,
-            loaded_models=dependencies.loaded_models,
-        )
         self._hosting = Hosting(
             store=self._store,
-            supply=supply,
-            time_scale=dependencies.time_scale,
-            provisioning_s=dependencies.time_scale.lasting(dependencies.provisioning_minutes * REAL_MINUTE_S),
-            clients=dependencies.clients,
+            supply=InstanceSupply(dependencies, start_server),
+            dependencies=dependencies,
             announce=publish_state_changes(dependencies.clients, self._store.tags),
         )
         self._request_metrics = RequestMetrics(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from tritonstack.runtime.async_connections import in_thread
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.endpoint_status import Announce
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
@@ -37,8 +38,6 @@ from tritonstack_local.sagemaker.records import (
     weights_of,
 )
 from tritonstack_local.scope import Scope
-from tritonstack_local.service.clients import Clients
-from tritonstack_local.settings import TimeScale
 
 # Poll interval of deletions, in seconds.
 _STOP_AGAIN_S = 0.1
@@ -54,17 +53,13 @@ class Hosting:
         *,
         store: SageMakerTables,
         supply: InstanceSupply,
-        time_scale: TimeScale,
-        provisioning_s: float = 0.0,
-        clients: Clients,
+        dependencies: Dependencies,
         announce: Announce,
     ) -> None:
         self._store = store
         self._announce = announce
         self._supply = supply
-        self._time_scale = time_scale
-        self._clients = clients
-        self._provisioning_s = provisioning_s
+        self._dependencies = dependencies
         self._closing = threading.Event()
         self._serving: dict[tuple[Scope, str], TrafficSplit] = {}
         self._created: dict[tuple[Scope, str], threading.Event] = {}
@@ -217,8 +212,7 @@ class Hosting:
             traffic=traffic,
             fleet=fleet,
             supply=self._supply,
-            time_scale=self._time_scale,
-            clients=self._clients,
+            dependencies=self._dependencies,
             closing=self._closing,
             report=lambda stage: self._report(endpoint, stage),
         )
@@ -251,7 +245,7 @@ class Hosting:
         }
         self._report(endpoint, UpdateStage("Updating", scaling, now()))
         try:
-            self._supply.grow(fleet, counts, provisioning_s=self._provisioning_s)
+            self._supply.grow(fleet, counts, provisioning_s=self._dependencies.provisioning_s)
         except LaunchFailedError as failed:
             reason = failed.message
             self._move(endpoint, lambda record: record.moved_to("RollingBack", failure_reason=reason))

@@ -19,18 +19,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.cloudwatch.metrics import Datum
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import Downloads, HostedModels
 from tritonstack_local.sagemaker.records import DeploymentPlan, EndpointPlan, weights_of
 from tritonstack_local.sagemaker.servers import artifacts
-from tritonstack_local.sagemaker.servers.limits import ServerSlots, limits_of, volume_bytes
+from tritonstack_local.sagemaker.servers.limits import limits_of, volume_bytes
 from tritonstack_local.sagemaker.servers.logs import LogShipper, log_group
 from tritonstack_local.sagemaker.servers.server import Server, ServerOrder, StartServer, introduction
 from tritonstack_local.scope import Scope
-from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ReplyError
 
 MODEL_FOLDER = "model"
@@ -59,22 +59,9 @@ class LaunchFailedError(ReplyError):
 class InstanceSupply:
     """Launches, counts, and retires instances. Thread-safe."""
 
-    def __init__(
-        self,
-        *,
-        folder: Path,
-        clients: Clients,
-        metrics: Metrics,
-        start_server: StartServer,
-        machine: ServerSlots,
-        loaded_models: int | None,
-    ) -> None:
-        self._folder = folder
-        self._clients = clients
-        self._metrics = metrics
+    def __init__(self, dependencies: Dependencies, start_server: StartServer) -> None:
+        self._dependencies = dependencies
         self._start_server = start_server
-        self._machine = machine
-        self._loaded_models = loaded_models
         self._live: set[EndpointInstance] = set()
         self._pools: set[InstancePool] = set()
         self._unwanted: set[tuple[Scope, str]] = set()
@@ -89,7 +76,7 @@ class InstanceSupply:
 
     def endpoint_folder(self, scope: Scope, endpoint: str) -> Path:
         """Return the folder of an endpoint's instances."""
-        return self._folder / scope.account / scope.region / endpoint
+        return self._dependencies.folder / scope.account / scope.region / endpoint
 
     def fleet(self, plan: EndpointPlan, weights: Mapping[str, float] | None = None) -> Fleet:
         """Create a fleet without instances."""
@@ -184,7 +171,7 @@ class InstanceSupply:
     def _missing(self, pool: InstancePool, count: int) -> list[list[str]]:
         """Return the first log lines of each instance to launch."""
         running = len(pool.instances)
-        limit = self._machine.holds(count, running=running)
+        limit = self._dependencies.machine.holds(count, running=running)
         notes = []
         if limit < count:
             notes = [f"{count} instances of {pool.plan.variant} are asked for; this machine holds {limit}."]
@@ -243,7 +230,7 @@ class InstanceSupply:
         """Start data capture if the variant's plan enables it."""
         if plan.capture is None:
             return None
-        s3 = self._clients.client("s3", plan.scope)
+        s3 = self._dependencies.clients.client("s3", plan.scope)
         return Capture(settings=plan.capture, s3=s3, endpoint=plan.endpoint, variant=plan.variant)
 
     def _check_wanted(self, plan: DeploymentPlan) -> None:
@@ -275,9 +262,11 @@ class InstanceSupply:
             return None
 
         def measure(name: str, value: float, unit: str) -> None:
-            self._metrics.put(plan.scope, [Datum("AWS/SageMaker", name, plan.key.dimensions, value, unit)])
+            self._dependencies.metrics.put(
+                plan.scope, [Datum("AWS/SageMaker", name, plan.key.dimensions, value, unit)]
+            )
 
-        s3 = self._clients.client("s3", plan.scope)
+        s3 = self._dependencies.clients.client("s3", plan.scope)
         return HostedModels(
             server=server,
             downloads=Downloads(
@@ -286,7 +275,7 @@ class InstanceSupply:
                 folder=folder,
                 volume_bytes=volume_bytes(plan.instance_type, plan.volume_gb),
             ),
-            limits=limits_of(plan.instance_type, loaded_models=self._loaded_models),
+            limits=limits_of(plan.instance_type, loaded_models=self._dependencies.loaded_models),
             measure=measure,
             keep=plan.model_cache,
         )
@@ -305,7 +294,7 @@ class InstanceSupply:
                 )
 
         artifacts.fetch(
-            self._clients.client("s3", plan.scope),
+            self._dependencies.clients.client("s3", plan.scope),
             url=plan.model_data_url,
             to=model_root,
             container=plan.container,
@@ -318,7 +307,7 @@ class InstanceSupply:
         for line in preface:
             log.info("endpoint %s, %s: %s", plan.endpoint, plan.variant, line)
         return LogShipper(
-            client=self._clients.client("logs", plan.scope),
+            client=self._dependencies.clients.client("logs", plan.scope),
             group=log_group(plan.endpoint),
             stream=f"{plan.variant}/{instance}",
             preface=preface,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, TrafficSplit
 from tritonstack_local.sagemaker.hosting.rollouts import Counts, Rollout, RolloutStep
 from tritonstack_local.sagemaker.hosting.supply import CloudEndingError, InstanceSupply, LaunchFailedError
@@ -17,18 +18,14 @@ from tritonstack_local.sagemaker.records import StageStatus, UpdateStage, now
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ReplyError
-from tritonstack_local.settings import TimeScale
 
 
 def alarm_states(clients: Clients, scope: Scope, names: Sequence[str]) -> dict[str, str]:
     """Return the states of alarms in this cloud's CloudWatch; missing ones are omitted."""
     if not names:
         return {}
-    response = clients.client("cloudwatch", scope).describe_alarms(
-        AlarmNames=list(names), AlarmTypes=["MetricAlarm", "CompositeAlarm"]
-    )
-    alarms = [*response.get("MetricAlarms", []), *response.get("CompositeAlarms", [])]
-    return {alarm["AlarmName"]: alarm["StateValue"] for alarm in alarms}
+    response = clients.client("cloudwatch", scope).describe_alarms(AlarmNames=list(names))
+    return {alarm["AlarmName"]: alarm["StateValue"] for alarm in response["MetricAlarms"]}
 
 
 # Poll interval of alarms, in real seconds.
@@ -50,8 +47,7 @@ class Update:
     traffic: TrafficSplit
     fleet: Fleet
     supply: InstanceSupply
-    time_scale: TimeScale
-    clients: Clients
+    dependencies: Dependencies
     closing: threading.Event
     report: Callable[[UpdateStage], None]
     """Called with each stage."""
@@ -93,7 +89,7 @@ class Update:
     def _existing_alarms(self) -> dict[str, str]:
         """Return the states of the rollout's alarms; a missing alarm is an error."""
         try:
-            states = alarm_states(self.clients, self.scope, self.rollout.alarms)
+            states = alarm_states(self.dependencies.clients, self.scope, self.rollout.alarms)
         except (ClientError, BotoCoreError) as error:
             raise UpdateFailedError(
                 f"The alarms of the auto-rollback configuration could not be read: {error}"
@@ -121,7 +117,7 @@ class Update:
         if step.wait_s:
             text = f"Baking for {step.wait_s} seconds ({step.wait_name}) with traffic enabled on "
             self._say("Baking", step.active, f"{text}{_capacity(step)}.")
-        ends = time.monotonic() + self.time_scale.lasting(step.wait_s)
+        ends = time.monotonic() + self.dependencies.time_scale.lasting(step.wait_s)
         while (left_s := ends - time.monotonic()) > 0:
             self._check_alarms()
             if self.closing.wait(min(left_s, _POLL_S)):
