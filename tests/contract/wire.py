@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.contract.bodies import JSON
 from tests.contract.drivers.servers import NO_HEADERS, Server
+from tritonstack.base.http_replies import ReplyReader
 from tritonstack.runtime import TritonResponse
 
 
@@ -23,18 +24,11 @@ def exchange(server: Server, *messages: bytes) -> TritonResponse | None:
 
 
 def read_answer(connection: socket.socket) -> TritonResponse | None:
-    content = b""
-    while b"\r\n\r\n" not in content:
-        more = connection.recv(65536)
-        if not more:
-            return None
-        content += more
-    head, _, body = content.partition(b"\r\n\r\n")
-    status, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    while len(body) < int(headers["content-length"]):
-        body += connection.recv(65536)
-    return TritonResponse(status=int(status.split()[1]), headers=headers, body=body)
+    reader = ReplyReader()
+    while data := connection.recv(reader.read_size):
+        if (reply := reader.feed(data)) is not None:
+            return TritonResponse(status=reply.status, headers=reply.headers, body=reply.body)
+    return None
 
 
 def post(*, kind: str = JSON, version: str = "1.1", **headers: str) -> bytes:

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,6 +81,12 @@ def post(server: Served, *inputs: dict[str, Any], **fields: Any) -> TritonRespon
 def invoke(server: Served, x: list[float], *, row: int | None = None) -> TritonResponse:
     rows = [] if row is None else [tensor("row", "INT64", [row])]
     return post(server, tensor("x", "FP32", x), *rows)
+
+
+def invoke_together(server: Served, rows: Sequence[int]) -> list[TritonResponse]:
+    """Send requests that arrive while the first waits for a batch."""
+    with ThreadPoolExecutor(len(rows)) as pool:
+        return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 
 
 def error(response: TritonResponse) -> str:

@@ -133,20 +133,6 @@ def test_no_server(call):
             call(LightRuntime(endpoint_url=url, config=ONCE))
 
 
-def test_no_such_host(call):
-    with pytest.raises(EndpointConnectionError):
-        call(LightRuntime(endpoint_url="http://nowhere.invalid", config=ONCE))
-
-
-def test_no_reply_in_time(serve, call):
-    event = threading.Event()
-    server = serve(lambda request: reply() if event.wait(5) else CLOSE)
-    config = Config(read_timeout=0.2, retries={"total_max_attempts": 1})
-    with pytest.raises(ReadTimeoutError):
-        call(LightRuntime(endpoint_url=server.url, config=config))
-    event.set()
-
-
 def test_no_connection_in_time(call):
     """A listener whose queue is full never completes a handshake."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:

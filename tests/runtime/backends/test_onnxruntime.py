@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import onnx
 import pytest
@@ -11,18 +9,11 @@ from onnx import TensorProto, helper
 
 from tests.runtime.backends.instance_threads import instance_threads
 from tests.runtime.conftest import IR_VERSION, ONNX_CONFIG, OPSET, add_onnx_model
-from tests.runtime.kserve_requests import Served, error, invoke, outputs, post, tensor
+from tests.runtime.kserve_requests import error, invoke, invoke_together, outputs, post, tensor
 from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.reference.threads import Threads
-from tritonstack.runtime import TritonResponse
 
 pytestmark = pytest.mark.e2e
-
-
-def invoke_together(server: Served, rows: Sequence[int]) -> list[TritonResponse]:
-    """Send requests that arrive while the first waits for a batch."""
-    with ThreadPoolExecutor(len(rows)) as pool:
-        return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 
 
 def test_requests_share_a_run_and_a_bad_request_fails_alone(host):

@@ -1,7 +1,6 @@
 """The stand-in for NVIDIA's PyTorch backend, in a real server."""
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,16 @@ import pytest
 import torch
 
 from tests.runtime.backends.instance_threads import instance_threads
-from tests.runtime.kserve_requests import Served, error, failed_start, invoke, outputs, post, tensor
+from tests.runtime.kserve_requests import (
+    error,
+    failed_start,
+    invoke,
+    invoke_together,
+    outputs,
+    post,
+    tensor,
+)
 from tritonstack.reference.threads import OPENMP
-from tritonstack.runtime import TritonResponse
 
 pytestmark = pytest.mark.e2e
 
@@ -89,11 +95,6 @@ def save_module(repository: Path, module: type[torch.nn.Module] = Scale, config:
     scripted: Any = torch.jit.script(module())
     scripted.save(str(folder / "1/model.pt"))
     return repository
-
-
-def invoke_together(server: Served, rows: Sequence[int]) -> list[TritonResponse]:
-    with ThreadPoolExecutor(len(rows)) as pool:
-        return list(pool.map(lambda row: invoke(server, [1.0, 2.0], row=row), rows))
 
 
 @pytest.mark.soak
