@@ -1,6 +1,5 @@
 """What the local cloud covers, compared with CloudFormation's resource schemas; COVERAGE.md is up to date."""
 
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -45,10 +44,8 @@ def test_a_provider_matches_the_resource_schema(name):
     assert not identifiers & {prop for prop, declared in provider.properties.items() if not declared.effect}
 
 
-def test_the_capabilities_are_frozen_data_that_json_can_write():
+def test_the_capabilities_are_data_that_json_can_write():
     found = capabilities()
-    with pytest.raises(FrozenInstanceError):
-        found.rejected = {}
     data = document(found)
     assert data.keys() == {"types", "actions", "limits", "rejected"}
     assert [item["type"] for item in data["types"]] == [item.type for item in found.types]

@@ -102,10 +102,3 @@ def test_an_invalid_stack_name_is_rejected(stack, name):
         stack.cloudformation.create_stack(
             StackName=name, TemplateBody=json.dumps({"Resources": {"P": parameter()}})
         )
-
-
-def test_stack_names_are_unique(stack):
-    stack.create({"P": parameter()})
-    with pytest.raises(ClientError) as caught:
-        stack.create({"P": parameter()})
-    assert caught.value.response["Error"]["Code"] == "AlreadyExistsException"

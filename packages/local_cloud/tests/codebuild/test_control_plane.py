@@ -129,10 +129,3 @@ def test_overrides_are_reported_by_the_build(account):
     assert account.codebuild.batch_get_projects(names=[account.name])["projects"][0]["timeoutInMinutes"] == 60
     code, words = error_of(account.codebuild.start_build, projectName=account.name, debugSessionEnabled=True)
     assert (code, "StartBuild.debugSessionEnabled" in words) == ("InvalidInputException", True)
-
-
-def test_accounts_are_isolated(mine):
-    mine.project(TRUE)
-    other = type(mine)(mine.services, mine.app)
-    assert mine.name not in other.codebuild.list_projects()["projects"]
-    assert error_of(other.start, name=mine.name)[0] == "ResourceNotFoundException"

@@ -4,8 +4,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
-from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import keys_of
 from tritonstack_local.signatures.keys import access_key_for, account_in_key, read_credential
 
@@ -41,23 +39,6 @@ def test_all_services_resolve_the_same_caller(running_cloud, key, expected):
     assert sts.get_caller_identity()["Account"] == expected
     topic = session.client("sns", endpoint_url=running_cloud.endpoint_url).create_topic(Name="t")["TopicArn"]
     assert f":{expected}:" in topic
-
-
-def test_an_assumed_role_acts_in_its_own_account(running_cloud, account):
-    role = account.client("iam").create_role(RoleName="deploy", AssumeRolePolicyDocument=TRUST_ANYONE)[
-        "Role"
-    ]["Arn"]
-    issued = account.client("sts").assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
-    StackDriver(account).create({"T": resource("AWS::SNS::Topic")})
-    assumed = boto3.client(
-        "cloudformation",
-        endpoint_url=running_cloud.endpoint_url,
-        region_name="eu-west-1",
-        aws_access_key_id=issued["AccessKeyId"],
-        aws_secret_access_key=issued["SecretAccessKey"],
-        aws_session_token=issued["SessionToken"],
-    )
-    assert [item["StackName"] for item in assumed.describe_stacks()["Stacks"]] == ["stack"]
 
 
 @pytest.mark.parametrize("owner", ["111122223333", "000000000001"])

@@ -123,7 +123,7 @@ def test_a_failed_creation_leaves_nothing(stack):
     for attempt in (stack.update, stack.propose):
         with pytest.raises(ClientError, match="ROLLBACK_COMPLETE"):
             attempt({"Good": parameter()})
-    with pytest.raises(ClientError, match="already exists"):
+    with pytest.raises(ClientError, match="AlreadyExistsException"):
         stack.create({"Good": parameter()})
     # GetTemplate returns the template that failed.
     assert "broken" in str(stack.cloudformation.get_template(StackName="stack")["TemplateBody"])
