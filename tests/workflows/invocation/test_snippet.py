@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT, example
-from tests.operations.strict_aws import checked
 from tests.projects import MODEL, edit
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.main import run
-from tritonstack.client.codec import content_type_for, decode_reply
+from tritonstack.client.codec import decode_reply
 from tritonstack.records.example_tensors import tensor_of
 from tritonstack.records.examples import Example, RightAnswer
 from tritonstack.spec.models.tolerance import Tolerance
@@ -91,6 +85,7 @@ def test_each_language_calls_a_decoupled_model(site: Site, language: str) -> Non
     if language == "python":
         assert "client.stream_responses({'x': [1.0, 2.0, 3.0]}):" in request.text
         ast.parse(request.text)
+    assert "JSON.parse" not in request.text  # the answer is a series of events
 
 
 def test_curl_signs_the_request_for_the_region(site: Site) -> None:
@@ -104,7 +99,9 @@ def test_curl_signs_the_request_for_the_region(site: Site) -> None:
     ("language", "expected"),
     [
         ("curl", f'--header "X-Amzn-SageMaker-Target-Model: {TARGET}"'),
-        ("boto3", f'TargetModel="{TARGET}"'),
+        ("aws-cli", f"--target-model {TARGET}"),
+        ("javascript", f'TargetModel: "{TARGET}"'),
+        ("java", f'.targetModel("{TARGET}")'),
         ("python", 'ModelNames.published("/tritonstack-dev/targets/search", ssm=ssm)'),
     ],
 )
@@ -190,7 +187,7 @@ def test_commands_in_comments_run(site: Site, language: str, endpoint: str) -> N
         selected = {"several": {"model": "minilm"}, "compared": {"variant": "main"}}.get(endpoint, {})
     file = site.root / "my request.bin"
     request = printed(site, language, body_file=file, **selected)  # type: ignore[arg-type]
-    comments = [line for line in request.text.splitlines() if line.strip().startswith("#")]
+    comments = [line for line in request.text.splitlines() if line.strip().startswith(("#", "//"))]
     commands = [command for line in comments for command in re.findall(r"`(.+?)`", line)]
     writes = any(" --body " in command for command in commands)
     assert writes == (language != "python" or endpoint == "decoupled")
@@ -226,17 +223,18 @@ def hostile(file: Path, language: str, number: int = 1) -> tuple[str, bytes]:
     return WRITERS[language](request), body
 
 
-def test_shells_leave_texts_and_files_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("language", "sent"), [("curl", "@{}"), ("aws-cli", "fileb://{}")])
+def test_shells_leave_texts_and_files_as_they_are(tmp_path: Path, language: str, sent: str) -> None:
     file, arguments = tmp_path / "it's $(id).json", tmp_path / "seen"
-    text, body = hostile(file, "curl")
-    program = f"curl() {{ printf '%s\\0' \"$@\" > '{arguments}'; }}\n"
+    text, body = hostile(file, language)
+    program = f"curl() {{ printf '%s\\0' \"$@\" > '{arguments}'; }}; aws() {{ curl \"$@\"; }}\n"
     subprocess.run(
         ["bash", "-euc", program + text],
         check=True,
         env={"AWS_ACCESS_KEY_ID": "i", "AWS_SECRET_ACCESS_KEY": "s"},
     )
     assert file.read_bytes() == body + b"\n"
-    assert f"@{file}" in arguments.read_text().split("\0")
+    assert sent.format(file) in arguments.read_text().split("\0")
 
 
 TOKEN = 'a "token" with $HOME'
@@ -258,138 +256,50 @@ def test_curl_sends_the_session_token_if_there_is_one(
     assert "" not in words[:-1]
 
 
-def test_python_and_boto3_send_the_same_values(tmp_path: Path) -> None:
-    number = 2**60 + 1
-    text, body = hostile(tmp_path / "body", "boto3", number)
-    program = ast.parse(text)
-    assert (
-        b"".join(
-            ast.literal_eval(node.func.value).encode()
-            for node in ast.walk(program)
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".encode")
-        )
-        == body
+@pytest.mark.parametrize("number", [7, 2**53 + 1])
+def test_javascript_and_python_send_the_same_values(tmp_path: Path, number: int) -> None:
+    text, body = hostile(tmp_path / "body", "javascript", number)
+    assert ("JSON.stringify({" in text) == (number == 7), "JavaScript rounds integers above 2**53"
+    expression = re.search(r"^    Body: (.*),$", text, re.MULTILINE)
+    assert expression
+    node = subprocess.run(
+        ["node", "-e", f"process.stdout.write({expression[1]})"], check=True, capture_output=True
     )
+    assert json.loads(node.stdout) == json.loads(body)
     program = ast.parse(hostile(tmp_path / "body", "python", number)[0])
     calls = [node for node in ast.walk(program) if isinstance(node, ast.Call)]
     arrays = [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "np.array"]
     assert arrays == [[[HOSTILE]], [[number]]]
 
 
-@pytest.mark.parametrize("endpoint", ["real-time", "asynchronous"])
-def test_boto3_sends_the_body(
-    site: Site, endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The program runs with a stand-in whose fields botocore checks."""
-    calls: dict[str, dict[str, Any]] = {}
-
-    def client(service: str, **_: str) -> SimpleNamespace:
-        def call(operation: str, **fields: Any) -> dict[str, Any]:
-            calls[operation] = checked(service, operation, fields) or fields
-            return {"Body": io.BytesIO(b"answered"), "OutputLocation": "s3://a", "FailureLocation": "s3://b"}
-
-        operations = ("InvokeEndpoint", "InvokeEndpointAsync", "PutObject")
-        names = ("invoke_endpoint", "invoke_endpoint_async", "put_object")
-        return SimpleNamespace(
-            **{name: partial(call, made) for name, made in zip(names, operations, strict=True)}
-        )
-
-    site.model(MODEL, QUEUED if endpoint == "asynchronous" else PLAIN)
-    request = printed(site, "boto3")
-    monkeypatch.setitem(sys.modules, "boto3", SimpleNamespace(client=client))  # type: ignore[arg-type]
-    exec(request.text, {})  # noqa: S102 - what a person would run
-    shown = capsys.readouterr().out
-    if endpoint == "real-time":
-        assert (calls["InvokeEndpoint"]["Body"], shown) == (request.body, "answered\n")
-    else:
-        put, sent = calls["PutObject"], calls["InvokeEndpointAsync"]
-        assert (put["Body"], f"s3://{put['Bucket']}/{put['Key']}") == (request.body, sent["InputLocation"])
-        assert shown == "s3://a s3://b\n"
-
-
 def test_asynchronous_endpoints_have_snippets_with_s3(site: Site) -> None:
     site.model(MODEL, QUEUED)
     prefix = "s3://tritonstack-dev-data-123456789012-us-east-1/requests/tritonstack-dev-search/"
     assert f'input_prefix="{prefix}"' in printed(site, "python").text
-    program = printed(site, "boto3").text
-    assert f'InputLocation="{prefix}request.json"' in program
-    ast.parse(program)
+    commands = printed(site, "aws-cli").text
+    assert f" request.json {prefix}request.json" in commands
+    assert "invoke-endpoint-async" in commands
     with pytest.raises(UsageError, match="asynchronous") as caught:
         printed(site, "curl")
-    assert str(caught.value.remedy).endswith("python, boto3")
+    assert str(caught.value.remedy).endswith("aws-cli, python")
 
 
 def test_an_unknown_language_is_an_error(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["snippet", "dev", "search", "--language", "boto", "--body", str(site.root / "body")]
+    arguments = ["snippet", "dev", "search", "--language", "jav", "--body", str(site.root / "body")]
     assert run(["--project", str(site.project.root), *arguments]) == 2
     output = capsys.readouterr().err
-    assert "'boto'" in output
-    assert "'boto3'?" in output
+    assert "'jav'" in output
+    assert "'java'?" in output
     assert not (site.root / "body").exists()
 
 
 def test_the_command_prints_text_and_json(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     project = ["--project", str(site.project.root)]
     file = site.root / "body.json"
-    assert run([*project, "snippet", "dev", "search", "-l", "boto3", "--body", str(file)]) == 0
+    assert run([*project, "snippet", "dev", "search", "-l", "java", "--body", str(file)]) == 0
     output = capsys.readouterr()
-    assert output.out.startswith("import boto3\n")
+    assert output.out.startswith("// software.amazon.awssdk:sagemakerruntime\n")
     assert f"wrote {file}" in output.err
     assert run([*project, "--json", "snippet", "dev", "search"]) == 0
     assert json.loads(capsys.readouterr().out)["body_file"] == "request.json"
     assert Path(file).read_bytes() == printed(site).body
-
-
-# Outputs that JSON cannot hold
-
-
-def stock_outputs(site: Site, dtype: type[np.generic], *, sent_as: type[np.generic] = np.float32) -> None:
-    site.model(TOKENS, SINGLE)
-    answer = dict(tensor_of("y", RIGHT.astype(dtype)))
-    right = RightAnswer(**answer, tolerance=Tolerance(cosine=0.9999))
-    sent = tensor_of("x", np.array([[1, 2, 3]], sent_as))
-    site.stock(
-        Example(name="input", origin="framework", inputs=(sent,), outputs=(right,)), inputs=(X,), outputs=(Y,)
-    )
-
-
-def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
-    stock_outputs(site, np.float16)
-    request = printed(site)
-    assert request.content_type == "application/json"
-    assert json.loads(request.body)["parameters"] == {"binary_data_output": True}
-    assert "answer.bin --write-out" in request.text
-    assert "decode_reply" in request.text
-    assert "decode_reply(answer" in printed(site, "boto3").text
-    assert "client.infer(" in printed(site, "python").text  # decodes every answer by itself
-
-
-def test_halves_are_also_sent_in_binary_form(site: Site) -> None:
-    stock_outputs(site, np.float16, sent_as=np.float16)
-    request = printed(site)
-    size = int(request.content_type.rpartition("=")[2])
-    assert json.loads(request.body[:size])["parameters"] == {"binary_data_output": True}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_other_outputs_are_asked_for_in_json(site: Site, language: str) -> None:
-    stock_outputs(site, np.float32)
-    request = printed(site, language)
-    assert "binary_data_output" not in request.body.decode()
-    assert "answer.bin" not in request.text
-    assert "decode_reply" not in request.text
-
-
-def test_the_shell_reads_the_answer(site: Site, tmp_path: Path) -> None:
-    """A curl that writes Triton's answer stands in for the endpoint."""
-    stock_outputs(site, np.float16)
-    text = printed(site).text.replace("python3 -c", f"{sys.executable} -c")
-    values = np.array([[1.5, -2.0]], np.float16).tobytes()
-    output = {"name": "y", "datatype": "FP16", "shape": [1, 2], "parameters": {"binary_data_size": 4}}
-    header = json.dumps({"outputs": [output]}).encode()
-    content_type = content_type_for(len(header))
-    (tmp_path / "body").write_bytes(header + values)
-    replaced = f"curl() {{ cp body answer.bin; printf '%s' '{content_type}'; }}\n"
-    program = f"cd {tmp_path}\n{replaced}{text}"
-    done = subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
-    assert re.search(r"'y': array\(\[\[ ?1\.5, -2\. ?\]\], dtype=float16\)", done.stdout)

@@ -1,4 +1,4 @@
-"""Print a ready request to an endpoint, with the model's own test input."""
+"""Print a ready request to an endpoint in several languages, with the model's own test input."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tritonstack.client.codec import (
 )
 from tritonstack.client.streaming import flat_inputs
 from tritonstack.project.names import require_known
+from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import Arrays, InvokeOptions, ModelRequest
@@ -125,6 +126,8 @@ def snippet(
             binary_answer=is_binary,
             text=text,
             streams=target.model.streams,
+            events=target.model.streams
+            or spec.endpoints[endpoint].environment.get(INFERENCE_TYPE) == STREAMING,
         )
     )
     if body_file is not None:

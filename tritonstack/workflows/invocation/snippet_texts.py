@@ -1,4 +1,4 @@
-"""Write one request to an endpoint for curl, for the client, and for boto3. Pure."""
+"""Write one request to an endpoint in several languages. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
@@ -22,6 +23,8 @@ _READ = (
     "import sys; from tritonstack.client import decode_reply; "
     f'print(decode_reply(open("{ANSWER}", "rb").read(), content_type=sys.argv[1]).outputs)'
 )
+DECODING = files(__package__).joinpath("binary_answers.js").read_text(encoding="utf-8")
+"""JavaScript that prints Triton's binary answers, after `answer`, the result of InvokeEndpoint."""
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -62,6 +65,8 @@ class SnippetRequest:
     """The prompt of a language model."""
     streams: bool = False
     """Whether the model sends several responses, with tensors of its own."""
+    events: bool = False
+    """Whether the endpoint answers with server-sent events."""
 
     @property
     def shell_file(self) -> str:
@@ -105,7 +110,34 @@ def as_curl(request: SnippetRequest) -> str:
         f"  --data-binary @{request.shell_file}",
         f'  "{request.url}/endpoints/{request.endpoint}/invocations"',
     ]
-    return f"{_body_in_shell(request)}{_target_comment(request)}{_shell_call(request, lines)}"
+    return f"{_body_in_shell(request)}{_target_comment(request, '#')}{_shell_call(request, lines)}"
+
+
+def as_aws_cli(request: SnippetRequest) -> str:
+    """Return commands of the AWS CLI, version 1 or 2."""
+    own = f" --endpoint-url {request.url}" if request.own_url else ""
+    end = f"--region {request.region}{own}"
+    if request.input_prefix is not None:
+        location = shlex.quote(f"{request.input_prefix}{PurePath(request.body_file).name}")
+        call = (
+            f"aws s3 cp {request.shell_file} {location} --content-type '{request.content_type}' {end}\n"
+            f"aws sagemaker-runtime invoke-endpoint-async --endpoint-name {request.endpoint} \\\n"
+            f"  --input-location {location} --content-type '{request.content_type}' {end}\n"
+            "# The answer appears at OutputLocation, or an error at FailureLocation.\n"
+        )
+        return f"{_body_in_shell(request)}{call}"
+    options = {
+        "endpoint-name": request.endpoint,
+        "target-model": request.target_model,
+        "target-variant": request.variant,
+        "inference-component-name": request.component,
+        "content-type": f"'{request.content_type}'",
+        "body": f"fileb://{request.shell_file}",
+    }
+    options_text = [f"  --{name} {value}" for name, value in options.items() if value is not None]
+    answer = f"--query ContentType --output text {ANSWER}" if request.binary_answer else "answer.json"
+    lines = ["aws sagemaker-runtime invoke-endpoint", *options_text, f"  {end} {answer}"]
+    return f"{_body_in_shell(request)}{_target_comment(request, '#')}{_shell_call(request, lines)}"
 
 
 def as_python(request: SnippetRequest) -> str:
@@ -143,7 +175,7 @@ def as_python(request: SnippetRequest) -> str:
         file = f"json.loads(open({_quoted(request.body_file)}).read())"
         sent = repr(parse_json(request.body)) if request.inline else file
         lines += [f"for response in client.stream_responses({sent}):", "    print(response)"]
-        head = [] if request.inline else [_body_comment(request), "import json"]
+        head = [] if request.inline else [_body_comment(request, "#"), "import json"]
         return "\n".join([*head, *lines]) + "\n"
     lines += _python_inputs(request)
     parameters = f", parameters={dict(request.parameters)!r}" if request.parameters else ""
@@ -155,47 +187,65 @@ def as_python(request: SnippetRequest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_boto3(request: SnippetRequest) -> str:
-    """Return a program that needs boto3 only, unless the answer is binary."""
-    client = "boto3.client({}, region_name={}{})".format
-    region = _quoted(request.region)
-    own = f", endpoint_url={_quoted(request.url)}" if request.own_url else ""
-    file = f'open({_quoted(request.body_file)}, "rb").read()'
-    body = f"{request.body.decode()!r}.encode()" if request.inline else file
-    decoding = "from tritonstack.client import decode_reply  # JSON cannot hold the outputs"
+def as_javascript(request: SnippetRequest) -> str:
+    """Return a module for Node.js with the AWS SDK for JavaScript, version 3."""
+    own = f', endpoint: "{request.url}"' if request.own_url else ""
+    body = (
+        _javascript_body(request.body.decode())
+        if request.inline
+        else f"await readFile({json.dumps(request.body_file)})"
+    )
     lines = [
-        "import boto3",
-        *([decoding] if request.binary_answer else []),
+        "// npm install @aws-sdk/client-sagemaker-runtime",
+        'import { InvokeEndpointCommand, SageMakerRuntimeClient } from "@aws-sdk/client-sagemaker-runtime";',
+        *(
+            []
+            if request.inline
+            else ['import { readFile } from "node:fs/promises";', "", _body_comment(request, "//")]
+        ),
         "",
-        *([] if request.inline else [_body_comment(request)]),
-        f"body = {body}",
-        f"runtime = {client(_quoted('sagemaker-runtime'), region, own)}",
+        f'const client = new SageMakerRuntimeClient({{ region: "{request.region}"{own} }});',
+        *_target_comment(request, "//").splitlines(),
+        "const answer = await client.send(",
+        "  new InvokeEndpointCommand({",
+        *(f"    {name}: {json.dumps(value)}," for name, value in request.fields.items()),
+        f"    Body: {body},",
+        "  }),",
+        ");",
+        *_javascript_answer(request),
     ]
-    if request.input_prefix is not None:
-        location = f"{request.input_prefix}{PurePath(request.body_file).name}"
-        bucket, _, key = location.removeprefix("s3://").partition("/")
-        lines += [
-            f"s3 = {client(_quoted('s3'), region, own)}",
-            f"s3.put_object(Bucket={_quoted(bucket)}, Key={_quoted(key)}, Body=body)",
-            "answer = runtime.invoke_endpoint_async(",
-            *(f"    {name}={_quoted(value)}," for name, value in request.fields.items()),
-            f"    InputLocation={_quoted(location)},",
-            ")",
-            "# The answer appears at OutputLocation, or an error at FailureLocation.",
-            'print(answer["OutputLocation"], answer["FailureLocation"])',
-        ]
-    else:
-        read = 'answer["Body"].read()'
-        lines += [
-            *_target_comment(request).splitlines(),
-            "answer = runtime.invoke_endpoint(",
-            *(f"    {name}={_quoted(value)}," for name, value in request.fields.items()),
-            "    Body=body,",
-            ")",
-            f'print(decode_reply({read}, content_type=answer["ContentType"]).outputs)'
-            if request.binary_answer
-            else f"print({read}.decode())",
-        ]
+    return "\n".join(lines) + "\n"
+
+
+def as_java(request: SnippetRequest) -> str:
+    """Return a class with the AWS SDK for Java, version 2."""
+    own = f'.endpointOverride(URI.create("{request.url}"))' if request.own_url else ""
+    escaped = request.body.decode(errors="replace").replace("\\", "\\\\").replace('"""', '\\"""')
+    body = f'SdkBytes.fromUtf8String("""\n            {escaped}""")' if request.inline else "body"
+    has_files = request.binary_answer or not request.inline
+    calls = [f".{name[0].lower()}{name[1:]}({json.dumps(value)})" for name, value in request.fields.items()]
+    lines = [
+        "// software.amazon.awssdk:sagemakerruntime",
+        *(["import java.net.URI;"] if own else []),
+        *(["import java.nio.file.Files;", "import java.nio.file.Path;"] if has_files else []),
+        "import software.amazon.awssdk.core.SdkBytes;",
+        "import software.amazon.awssdk.regions.Region;",
+        "import software.amazon.awssdk.services.sagemakerruntime.SageMakerRuntimeClient;",
+        "",
+        "public class Invoke {",
+        f"    public static void main(String[] arguments){' throws Exception' if has_files else ''} {{",
+        *(f"        {line}" for line in _target_comment(request, "//").splitlines()),
+        f"        var region = Region.of({json.dumps(request.region)});",
+        *([] if request.inline else _java_body(request)),
+        f"        try (var client = SageMakerRuntimeClient.builder().region(region){own}.build()) {{",
+        "            var answer = client.invokeEndpoint(request -> request",
+        *(f"                {call}" for call in calls),
+        f"                .body({body}));",
+        *_java_answer(request),
+        "        }",
+        "    }",
+        "}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -211,30 +261,72 @@ def _shell_call(request: SnippetRequest, lines: Sequence[str]) -> str:
     )
 
 
+def _javascript_answer(request: SnippetRequest) -> list[str]:
+    if request.binary_answer:
+        return DECODING.splitlines()
+    text = "new TextDecoder().decode(answer.Body)"
+    return [
+        f"console.log({text});" if request.events else f"console.log(JSON.stringify(JSON.parse({text})));"
+    ]
+
+
+def _java_body(request: SnippetRequest) -> list[str]:
+    """Return what reads the body: outside the lambda, which cannot throw the exceptions of files."""
+    file = json.dumps(request.body_file)
+    return [
+        f"        {_body_comment(request, '//')}",
+        f"        var body = SdkBytes.fromByteArray(Files.readAllBytes(Path.of({file})));",
+    ]
+
+
+def _java_answer(request: SnippetRequest) -> list[str]:
+    if not request.binary_answer:
+        return ["            System.out.println(answer.body().asUtf8String());"]
+    return [
+        "            // A JSON header of json-header-size bytes, then the bytes of each output.",
+        f'            Files.write(Path.of("{ANSWER}"), answer.body().asByteArray());',
+        "            System.out.println(answer.contentType());",
+    ]
+
+
 WRITERS: Mapping[str, Callable[[SnippetRequest], str]] = {
     "curl": as_curl,
+    "aws-cli": as_aws_cli,
     "python": as_python,
-    "boto3": as_boto3,
+    "javascript": as_javascript,
+    "java": as_java,
 }
-QUEUED = ("python", "boto3")
+QUEUED = ("aws-cli", "python")
 """Languages with a snippet for asynchronous endpoints, which need S3 as well."""
 
 
 def _body_in_shell(request: SnippetRequest) -> str:
     """Return the command that writes the body; a comment if it is long or binary."""
     if not request.inline:
-        return f"{_body_comment(request)}\n"
+        return f"{_body_comment(request, '#')}\n"
     return f"cat > {request.shell_file} <<'EOF'\n{request.body.decode()}\nEOF\n"
 
 
-def _body_comment(request: SnippetRequest) -> str:
-    return f"# `{request.body_command}` writes the body."
+def _body_comment(request: SnippetRequest, mark: str) -> str:
+    return f"{mark} `{request.body_command}` writes the body."
 
 
-def _target_comment(request: SnippetRequest) -> str:
+def _javascript_body(text: str) -> str:
+    """Return JSON as an expression; as a string if JavaScript would round its integers."""
+    rounded = _has_large_integer(parse_json(text))
+    return json.dumps(text, ensure_ascii=False) if rounded else f"JSON.stringify({text})"
+
+
+def _has_large_integer(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_large_integer, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and abs(value) > 1 << 53
+
+
+def _target_comment(request: SnippetRequest, mark: str) -> str:
     if request.names_path is None:
         return ""
-    return f"# TargetModel of {request.model}; `{request.targets_command}` prints the current one.\n"
+    return f"{mark} TargetModel of {request.model}; `{request.targets_command}` prints the current one.\n"
 
 
 def _python_inputs(request: SnippetRequest) -> list[str]:

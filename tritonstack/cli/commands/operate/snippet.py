@@ -22,9 +22,11 @@ def snippet(
         typer.Option(
             "--language",
             "-l",
-            help="curl, python (the client), or boto3.",
+            help="curl, aws-cli, python, javascript, or java.",
             autocompletion=lambda incomplete: [
-                name for name in ("curl", "python", "boto3") if name.startswith(incomplete)
+                name
+                for name in ("curl", "aws-cli", "python", "javascript", "java")
+                if name.startswith(incomplete)
             ],
         ),
     ] = "curl",
@@ -42,7 +44,7 @@ def snippet(
 
     Example: tritonstack snippet dev minilm
 
-    Example: tritonstack snippet dev shop --model ncf-food --language boto3
+    Example: tritonstack snippet dev shop --model ncf-food --language java
     """
     state: Context = context.obj
     snippets = run(
