@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from botocore.exceptions import ClientError
+
+from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.errors import MachineGoneError, PhaseFailedError
 from tritonstack_local.codebuild.records import BuildRecord, CodeBuildTables, LogLocation, Phase, now
 from tritonstack_local.scope import Scope
@@ -66,8 +69,11 @@ class LogStreamWriter:
         self._events, self._size = [], 0
 
     def _create(self, **stream: str) -> None:
-        with suppress(self._client.exceptions.ResourceAlreadyExistsException):  # the stack's
+        try:
             self._client.create_log_group(logGroupName=stream["logGroupName"])
+        except ClientError as error:
+            if aws_error_code(error) != "ResourceAlreadyExistsException":  # the stack's
+                raise
         self._client.create_log_stream(**stream)
 
     def _call(self, operation: Callable[..., Any], **arguments: Any) -> None:
