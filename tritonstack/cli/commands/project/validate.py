@@ -26,9 +26,9 @@ def validate(
 ) -> None:
     """Check models, environments, and locks; report each problem with file, line, and remedy.
 
-    A lock must match the models, local manifests, other locks, and the git history of the environment that its
-    artifacts were promoted from. --online also checks the archives, manifests, and images that it names, and
-    the images, quotas, and zones that a deployment needs, if the account is reachable.
+    A lock must match the models, local manifests, other locks, and the git history of the environment that
+    its artifacts were promoted from. --online also checks the archives, manifests, and images that it names,
+    and the images, quotas, and zones that a deployment needs, if the account is reachable.
 
     Example: tritonstack validate dev --online
     """
