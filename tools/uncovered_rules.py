@@ -18,10 +18,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 RULES = ("tritonstack/spec", "tritonstack/project", "tritonstack/records")
 TESTS = (
+    "tests/delivery/permissions/test_execution_policies.py",
     "tests/delivery/test_delivery_file.py",
     "tests/model_build/inputs/test_input_rows.py",
     "tests/project",
     "tests/records",
+    "tests/reference/test_regions.py",
     "tests/spec",
     "tests/workflows/test_new_files.py",
 )

@@ -82,6 +82,14 @@ def test_each_violation_is_reported_with_its_line(delivered, changes, violation)
     assert any(violation in text for text in violations(delivered)), violations(delivered)
 
 
+def test_an_environment_is_not_named_like_a_delivery_role(delivered):
+    other = ENVIRONMENT.replace("name: dev", "name: delivery-dev")
+    delivered.environment_file("delivery-dev").write_text(other)
+    edit(delivered.delivery_file, "  - name: prod\n    approval: true", "  - name: delivery-dev")
+    (violation,) = violations(delivered)
+    assert violation.startswith("delivery.yaml:4: environments.1.name: ")
+
+
 BUCKET = "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of"
 
 
