@@ -95,7 +95,7 @@ def codes_during_a_load(many: MultiModel) -> set[int | None]:
     [
         ({}, 400, 999),
         ({PING_MODE: "live"}, 200, 400),
-        # With one HTTP thread nobody is answered meanwhile; with the usual eight it is a matter of luck.
+        # With one HTTP thread, no ping is answered during the load; with the usual eight, some may be.
         ({PING_MODE: "live", "SAGEMAKER_TRITON_THREAD_COUNT": "1"}, None, 400),
     ],
     ids=["default", "live", "one-thread"],

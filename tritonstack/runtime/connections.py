@@ -108,7 +108,7 @@ def request_head(method: str, path: str, headers: Mapping[str, str], length: int
     lines = [f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: identity\r\n"]
     lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
     text = "".join(lines)
-    if text.count("\n") != len(lines) + 2 or "\0" in text:
+    if not text.count("\n") == text.count("\r") == len(lines) + 2 or "\0" in text:
         raise TritonRequestError(
             "a header contains a line break", remedy="remove line breaks and NUL characters from the headers"
         )

@@ -78,6 +78,13 @@ def test_verdicts(factor, verdict):
     assert median.ratio == pytest.approx(factor, rel=0.03)
 
 
+def test_a_run_too_short_to_show_its_spread_gets_no_verdict():
+    before, after = run_of(lambda _: 0.01), run_of(lambda _: 0.02, seed=2)
+    short = replace(after, slices=after.slices[: after.warm_up + 3])
+    assert compare_runs(before, after).verdict == "worse"
+    assert compare_runs(before, short).verdict == "no difference shown"
+
+
 def test_equal_runs_rarely_differ():
     """Of runs that differ by chance alone, at most few may get a verdict."""
     runs = [run_of(lambda _: 0.01, seed=seed) for seed in range(12)]

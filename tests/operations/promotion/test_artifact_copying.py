@@ -88,7 +88,7 @@ def test_an_archive_other_than_the_locked_one_is_not_copied(accounts, body):
 
 
 def test_an_archive_that_is_replaced_after_the_check_is_not_copied(accounts, monkeypatch):
-    """S3 copies what was checked, or nothing: nobody checks the copy."""
+    """S3 copies what was checked, or nothing; the copy is not checked again."""
     dev = Dev(accounts)
     change_after(monkeypatch, "HeadObject", "model.tar.gz", lambda: dev.put("model.tar.gz", b"ARCHIVE"))
     with pytest.raises(ClientError, match=r"412|PreconditionFailed"):

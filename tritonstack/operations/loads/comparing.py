@@ -18,6 +18,8 @@ from tritonstack.operations.loads.runs import LoadRun
 
 Verdict = Literal["better", "worse", "no difference shown", "mixed"]
 _MOST_PARTS = 10
+_LEAST_PARTS = 8
+"""A run with fewer gets no verdict."""
 _DEVIATIONS = 2.2
 """Standard errors on both sides of a difference: Student's 95 % interval for so many parts."""
 _PERCENTS = (50.0, 99.0)
@@ -66,11 +68,16 @@ def _differences(before: LoadRun, after: LoadRun) -> Iterator[MeasuredDifference
     """Yield the answers per second, and the percentiles for which both runs have enough answers."""
     before_ms, after_ms = before.percentiles_ms(), after.percentiles_ms()
     before_parts, after_parts = _parts(before), _parts(after)
+    if min(len(before_parts[0]), len(after_parts[0])) < _LEAST_PARTS:
+        return  # nothing shows how much such a run differs by chance
     yield _difference(
         "answers per second", before.answered_per_s, after.answered_per_s, before_parts[0], after_parts[0]
     )
     for number, percent in enumerate(_PERCENTS, 1):
-        if percent in before_ms and percent in after_ms:
+        enough = (
+            min(np.isfinite(parts[number]).sum() for parts in (before_parts, after_parts)) >= _LEAST_PARTS
+        )
+        if percent in before_ms and percent in after_ms and enough:
             yield _difference(
                 f"p{percent:g} ms",
                 before_ms[percent],
@@ -90,11 +97,10 @@ def _parts(run: LoadRun) -> list[NDArray[np.float64]]:
 
 
 def _error(parts: NDArray[np.float64]) -> float:
-    """Return the standard error of the mean of some parts, as a share of it; 0 if it is unknown."""
+    """Return the standard error of the mean of some parts, as a share of it."""
     measured = parts[np.isfinite(parts)]
-    if len(measured) < 2 or not measured.mean():
-        return 0.0
-    return float(measured.std(ddof=1) / measured.mean() / np.sqrt(len(measured)))
+    mean = measured.mean()
+    return float(measured.std(ddof=1) / mean / np.sqrt(len(measured))) if mean else 0.0
 
 
 def _difference(

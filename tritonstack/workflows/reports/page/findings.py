@@ -116,7 +116,7 @@ def facts(endpoint: EndpointStatus) -> list[str]:
 
 
 def vulnerabilities(advisories: Sequence[Advisory]) -> tuple[str, str]:
-    """Return a release's vulnerabilities, and their kind: nobody can act before there is a fix."""
+    """Return a release's vulnerabilities, and how urgent they are: without a fix, a warning."""
     critical = [advisory for advisory in advisories if advisory.is_critical]
     text = count(advisories, "CVE") + (f", {len(critical)} critical" if critical else "")
     return text, "bad" if critical and fix_available(critical) else "warn"

@@ -79,7 +79,7 @@ class LogStreamWriter:
     def _call(self, operation: Callable[..., Any], **arguments: Any) -> None:
         try:
             operation(**self._stream, **arguments)
-        except Exception as error:  # the build goes on
+        except Exception as error:  # a build does not fail because of its log
             log.warning("cannot copy the log %s to CloudWatch Logs: %s", self._stream, error)
 
 
