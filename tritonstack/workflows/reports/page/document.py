@@ -35,7 +35,7 @@ _FILTERS = {
     for function in (
         *(texts.commit, texts.count, texts.digest, texts.megabytes, texts.minutes, texts.moment),
         *(texts.number, texts.total, texts.with_code),
-        *(findings.facts, findings.health, findings.vulnerabilities),
+        *(findings.facts, findings.findings, findings.health, findings.vulnerabilities),
         *(figures.alarm_ids, figures.quiet_alarms),
     )
 }
@@ -93,9 +93,8 @@ def render(data: ReportData, watch: Watch | None = None) -> str:
 
 def render_section(name: str, data: ReportData) -> Markup:
     """Return the content of one section."""
-    return Markup(  # noqa: S704 - the template has escaped it
-        _templates().get_template(f"{name}.html").render(data=data, findings=findings.findings(data))
-    )
+    content = _templates().get_template(f"{name}.html").render(data=data)
+    return Markup(content)  # noqa: S704 - the template has escaped it
 
 
 def _sha256(text: str) -> str:
