@@ -68,14 +68,11 @@ format: setup-dev ## format the code
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-bench: setup ## time synth, deploy, invoke, destroy, building, packing, and start-up on this machine
+bench: setup ## time synth, deploy, invoke, destroy, and building on this machine
 	@.venv/bin/python -m benchmarks.lifecycle
-	@.venv/bin/python -m benchmarks.synthesis
-	@.venv/bin/python -m benchmarks.starting
 	@.venv/bin/python -m benchmarks.cloud
 	@.venv/bin/python -m benchmarks.client
 	@.venv/bin/python -m benchmarks.building
-	@.venv/bin/python -m benchmarks.packing --cache "$${TRITONSTACK_HOME:-.tritonstack}/cache"
 
 setup: ## install the command line, the CDK CLI, and the local Triton
 	@$(MAKE) --silent --no-print-directory -j3 $(RUNTIME) $(CDK) server

@@ -1,6 +1,6 @@
 """The simulator and the local cloud decide alike: two implementations of the same rules.
 
-`python -m benchmarks.simulation` compares whole courses on running endpoints.
+docs/scaling.md has a comparison of whole courses on running endpoints.
 """
 
 from typing import Any

@@ -62,7 +62,7 @@ MINILM_PER_SECOND = {
     (1.0, 0): {1: (464, 466, 513, 424), 2: (683, 680, 619, 523), 4: (603, 595, 541, 440)},
     (1.0, 5000): {1: (481, 514, 474, 361), 2: (384, 407, 452, 368), 4: (393, 421, 466, 376)},
 }
-"""`python -m benchmarks.tuning --seconds 5` on two cores: precision and delay, instances, and tokens.
+"""Runs of 5 s on two cores: precision and delay, instances, and tokens.
 
 A delay helps one instance and hurts two, so the best settings look bad in runs that change both.
 """

@@ -1,1 +1,0 @@
-"""Compare the scaling simulator with the local cloud."""

@@ -1,1 +1,0 @@
-"""Compare `tritonstack tune` with an exhaustive grid."""
