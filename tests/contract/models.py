@@ -2,7 +2,7 @@
 
     python -m tests.contract.models FOLDER
 
-writes them for a server or an endpoint that was started elsewhere: `FOLDER/single` and `FOLDER/ensemble` are
+writes them for a container or an endpoint: `FOLDER/single` and `FOLDER/ensemble` are
 the contents of /opt/ml/model; `FOLDER/archives` has the archives of a multi-model endpoint, each under its
 TargetModel, and `single.tar.gz` and `ensemble.tar.gz` for the other two.
 """
@@ -209,7 +209,7 @@ def decoupled(folder: Path) -> Path:
 
 
 def lay_out(folder: Path) -> None:
-    """Write everything that a server or an endpoint started elsewhere needs."""
+    """Write everything that an endpoint needs."""
     repositories = {"single": single(folder / "single"), "ensemble": ensemble(folder / "ensemble")}
     archives = {f"{name}.tar.gz": repository for name, repository in repositories.items()}
     archives |= {DOUBLE_TARGET: repositories["single"], CHAIN_TARGET: repositories["ensemble"]}

@@ -17,7 +17,6 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.drivers.servers import Ability
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +50,7 @@ def test_any_other_content_type_is_read_as_json(served_model, kind):
     assert output(served_model.ask(numbers(1), kind))["data"] == [served_model.factor]
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_a_missing_content_type_is_read_as_json(served_model):
     assert output(served_model.ask(numbers(1), None))["data"] == [served_model.factor]
 
@@ -104,7 +103,7 @@ def test_a_header_size_that_is_not_a_number_counts_as_0(served_model):
     assert payload(answer) == floats(served_model.factor, 2 * served_model.factor)
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_tritons_usual_header_is_ignored(served_model):
     """SageMaker strips Inference-Header-Content-Length; the container would not read it either."""
     body, size = binary_body(floats(1), shape=[1, 1])
@@ -112,7 +111,7 @@ def test_tritons_usual_header_is_ignored(served_model):
     assert answer.status in (400, 500)
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_content_encoding_and_accept_encoding_are_ignored(served_model):
     assert output(served_model.ask(numbers(1), Content_Encoding="gzip"))["data"] == [served_model.factor]
     answer = served_model.ask(numbers(1), Accept_Encoding="gzip, deflate")

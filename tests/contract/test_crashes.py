@@ -9,18 +9,17 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output, said
-from tests.contract.drivers.servers import (
+from tests.contract.drivers import (
     DEFAULT_MODEL,
     MULTI_MODEL,
     PING_MODE,
     TARGET_HEADER,
-    Ability,
     Driver,
     MultiModel,
 )
 from tritonstack.runtime import TritonFailedError, TritonRequestError, TritonTimeoutError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_unloading_a_model_under_a_running_request(many):
         )
         assert answer.status == 200
     except TritonTimeoutError:
-        assert many.server.running
+        assert many.server.running()
     many.server.stop()
     working.join()
     assert len(ends) == 1
@@ -97,7 +96,7 @@ def test_unloading_without_the_header_that_came_with_the_load(many):
     """The server waits 350 s for a model that it does not have."""
     with pytest.raises(TritonTimeoutError):
         many.server.request("DELETE", "/models/one", timeout_s=3)
-    assert many.server.running
+    assert many.server.running()
 
 
 @pytest.mark.before("25.10")
@@ -106,7 +105,7 @@ def test_unreadable_load_order_ends_the_server(many, body):
     with pytest.raises((TritonRequestError, TritonFailedError)):
         many.server.request("POST", "/models", body=body, headers={TARGET_HEADER: "t"})
     deadline = time.monotonic() + 10
-    while many.server.running:
+    while many.server.running():
         assert time.monotonic() < deadline, "the server survived"
         time.sleep(0.05)
 

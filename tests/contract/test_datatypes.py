@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.contract.bodies import BINARY, JSON, binary_body, json_body, output, payload, said, tensor
-from tests.contract.drivers.servers import ECHO, Driver, ServedModel, Way
+from tests.contract.conftest import skip_other_ways
+from tests.contract.drivers import ECHO, Driver, ServedModel, Way
 from tests.contract.models import DATATYPES
 
 pytestmark = pytest.mark.e2e
@@ -30,8 +31,7 @@ EXTREMES: dict[str, list[Any]] = {
 @pytest.fixture(params=[Way.SINGLE, Way.MULTI_MODEL], ids=lambda way: way.value)
 def echo(request: pytest.FixtureRequest, driver: Driver) -> ServedModel:
     """A model that sends back what it was sent."""
-    if request.param not in driver.ways:
-        pytest.skip(f"this server does not serve as {request.param.value}")
+    skip_other_ways(driver, request.param)
     return driver.served_model(request.param, ECHO)
 
 

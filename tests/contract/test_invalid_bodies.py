@@ -12,7 +12,8 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import BINARY, JSON, binary_body, floats, json_body, numbers, output, said, tensor
-from tests.contract.drivers.servers import DECOUPLED, Ability, Way
+from tests.contract.conftest import skip_other_ways
+from tests.contract.drivers import DECOUPLED, Way
 
 pytestmark = pytest.mark.e2e
 
@@ -107,7 +108,7 @@ def test_space_before_the_size_or_other_case_is_another_content_type(served_mode
         assert served_model.ask(body, kind).status in (400, 500), kind
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_content_encoding_does_not_unpack(served_model):
     for encoding in ("gzip", "br"):
         answer = served_model.ask(gzip.compress(numbers(1)), Content_Encoding=encoding)
@@ -117,8 +118,7 @@ def test_content_encoding_does_not_unpack(served_model):
 
 @pytest.mark.parametrize(("way", "code"), [(Way.SINGLE, 501), (Way.MULTI_MODEL, 400)])
 def test_a_decoupled_model_loads_but_cannot_be_invoked(driver, way, code):
-    if way not in driver.ways:
-        pytest.skip(f"this server does not serve as {way.value}")
+    skip_other_ways(driver, way)
     answer = driver.served_model(way, DECOUPLED).ask(numbers(1))
     assert answer.status == code
     assert "decoupled transaction policy" in said(answer)

@@ -9,9 +9,8 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output, said
-from tests.contract.drivers.servers import (
+from tests.contract.drivers import (
     DEFAULT_MODEL,
-    Ability,
     Lay,
     RejectedError,
 )
@@ -187,7 +186,7 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.needs(Ability.STARTING)
+@pytest.mark.own_server
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.called.replace(" ", "-"))
 def test_on_a_server_of_one_model(driver, layout):
     environment = {} if layout.named is None else {DEFAULT_MODEL: layout.named}
@@ -202,7 +201,7 @@ def test_on_a_server_of_one_model(driver, layout):
     assert output(answer)["data"] == [layout.single]
 
 
-@pytest.mark.needs(Ability.LAYING_MODELS)
+@pytest.mark.own_server
 @pytest.mark.parametrize(
     "layout",
     [layout for layout in LAYOUTS if layout.many is not None],
@@ -221,7 +220,7 @@ def test_on_a_server_of_many_models(many, layout):
     assert output(many.invoke(name, target, numbers(1)))["data"] == [layout.many]
 
 
-@pytest.mark.needs(Ability.LAYING_MODELS)
+@pytest.mark.own_server
 def test_default_among_several_plain_models_is_undefined(many):
     """The last folder of the listing is served: neither order of names nor of writing decides."""
     many.lay("chance", models.write_parts)
@@ -229,13 +228,13 @@ def test_default_among_several_plain_models_is_undefined(many):
     assert output(many.invoke("chance", "chance.tar.gz", numbers(1)))["data"] in ([DOUBLES], [TREBLES])
 
 
-@pytest.mark.needs(Ability.LAYING_MODELS)
+@pytest.mark.own_server
 def test_stray_folder_can_be_loaded_as_the_model(many):
     many.lay("stray", both(models.single, stray))
     assert many.load("stray", "stray.tar.gz").status in (200, 400)
 
 
-@pytest.mark.needs(Ability.LAYING_MODELS)
+@pytest.mark.own_server
 @pytest.mark.parametrize(
     "scheduler", ['platform : "ensemble"', "platform: 'ensemble'", 'backend: "ensemble"']
 )

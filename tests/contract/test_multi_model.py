@@ -10,10 +10,10 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import answered, numbers, output, said
-from tests.contract.drivers.servers import TARGET_HEADER, Ability, MultiModel
+from tests.contract.drivers import TARGET_HEADER, MultiModel
 from tests.contract.wire import ask_afresh
 
-pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.LAYING_MODELS)]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
 
 
 def load_one(many: MultiModel, name: str, target: str | None) -> None:
@@ -141,7 +141,6 @@ def test_a_fixed_model_in_the_same_folder_is_loaded_and_answers(many):
 
 
 def mend(many: MultiModel, name: str) -> None:
-    assert many.server.models is not None
     (many.server.models / name / "model/m/1/model.py").write_text(models.DOUBLE_CODE)
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.contract.bodies import numbers, said
-from tests.contract.drivers.servers import STANDARD, Ability, Driver, Server
+from tests.contract.drivers import DOUBLE, Driver, Server
 
-pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.ASKING_ANYTHING)]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
 
 EVERYWHERE = [
     ("GET", "/ping", 200),
@@ -34,15 +34,7 @@ EVERYWHERE = [
 
 @pytest.fixture(params=["one model", "many models"])
 def server(request: pytest.FixtureRequest, driver: Driver) -> Server:
-    many = request.param == "many models"
-    if not any(way.many is many for way in driver.ways):
-        pytest.skip(f"this server is not one for {request.param}")
-    if many:
-        return driver.multi_model().server
-    way = driver.ways[0]
-    server = driver.served_model(way, STANDARD[way]).server
-    assert server is not None
-    return server
+    return driver.single_model(DOUBLE) if request.param == "one model" else driver.multi_model().server
 
 
 @pytest.mark.parametrize(("method", "path", "code"), EVERYWHERE)

@@ -13,10 +13,10 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output
-from tests.contract.drivers.servers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Ability, Driver, MultiModel
+from tests.contract.drivers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, MultiModel
 from tests.contract.wire import ask_afresh
 
-pytestmark = [pytest.mark.e2e, pytest.mark.needs(Ability.STARTING)]
+pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
 
 OVERRIDE = "SAGEMAKER_TRITON_OVERRIDE_PING_MODE"
 Start = Callable[..., MultiModel]
@@ -67,7 +67,6 @@ def test_a_failed_load_in_multi_model_mode(start, environment, code):
 def test_a_fixed_model_in_the_same_folder_restores_a_failed_ping(start):
     many = start()
     fail_a_load(many)
-    assert many.server.models is not None
     (many.server.models / "failed/model/m/1/model.py").write_text(models.DOUBLE_CODE)
     assert many.load("failed", "failed.tar.gz").status == 200
     assert many.ping() == 200

@@ -16,7 +16,7 @@ from tests.contract.bodies import (
     payload,
     tensor,
 )
-from tests.contract.drivers.servers import STANDARD, Ability, Driver, Server
+from tests.contract.drivers import DOUBLE, Driver, Server
 from tests.contract.wire import chunks, cut, exchange, post, read_answer
 
 pytestmark = pytest.mark.e2e
@@ -27,17 +27,10 @@ AS_BYTES = {"parameters": {"binary_data_output": True}}
 
 @pytest.fixture
 def server(driver: Driver) -> Server:
-    """A server of one model, or the one behind the driver's endpoint."""
-    way = driver.ways[0]
-    if way.many:
-        pytest.skip("the transport is that of a server of one model")
-    server = driver.served_model(way, STANDARD[way]).server
-    if server is None:
-        pytest.skip("an endpoint's port is out of reach")
-    return server
+    return driver.single_model(DOUBLE)
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 @pytest.mark.parametrize("size", [1, 7, 4096, 10 * MIB], ids=["bytewise", "small", "usual", "one"])
 def test_json_in_chunks(server, size):
     body = numbers(*range(2000))
@@ -46,7 +39,7 @@ def test_json_in_chunks(server, size):
     assert np.array_equal(np.array(output(answer)["data"]) % 2, np.zeros(2000))
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 @pytest.mark.parametrize("size", [1, 1000])
 def test_bytes_in_chunks_that_cut_through_numbers(server, size):
     array = np.arange(5000, dtype=np.float32)
@@ -58,7 +51,7 @@ def test_bytes_in_chunks_that_cut_through_numbers(server, size):
     assert payload(answer) == payload(expected)
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_a_raw_body_in_chunks(server):
     content = floats(*range(1, 6000))
     head = post(kind=f"{BINARY}0", Transfer_Encoding="chunked")
@@ -67,7 +60,7 @@ def test_a_raw_body_in_chunks(server):
     assert len(payload(answer)) == len(content)
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 @pytest.mark.parametrize(
     "count",
     [
@@ -84,7 +77,7 @@ def test_very_many_chunks(server, count):
     assert len(output(answer)["data"]) == 1
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 @pytest.mark.since("26.05")
 def test_more_chunks_than_the_limit_are_rejected(server):
     body = numbers(1).ljust(65_537)
@@ -94,7 +87,7 @@ def test_more_chunks_than_the_limit_are_rejected(server):
     assert b"exceeds maximum of 65536 non-empty chunks" in answer.body
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 @pytest.mark.parametrize(
     "message",
     [
@@ -108,14 +101,14 @@ def test_unreadable_request_closes_the_connection(server, message):
     assert server.request("GET", "/ping").status == 200
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_interrupted_request_does_not_affect_others(server):
     with server.connect() as connection:
         connection.sendall(post(Content_Length="1000") + b"{")
     assert server.request("GET", "/ping").status == 200
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_http_1_0_is_answered_and_closed(server):
     body = numbers(1)
     with server.connect() as connection:
@@ -127,7 +120,7 @@ def test_http_1_0_is_answered_and_closed(server):
         assert connection.recv(1) == b""
 
 
-@pytest.mark.needs(Ability.ASKING_ANYTHING)
+@pytest.mark.own_server
 def test_a_connection_carries_consecutive_requests(server):
     with server.connect() as connection:
         connection.settimeout(30)

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping
 
 from tests.contract.bodies import JSON
-from tests.contract.drivers.servers import NO_HEADERS, Server
+from tests.contract.drivers import NO_HEADERS, Server
 from tritonstack.base.http_replies import ReplyReader
 from tritonstack.runtime import TritonResponse
 

@@ -21,7 +21,7 @@ RUN_ELSEWHERE = (
     ("docs/local-cloud.md", "tritonstack up   ", (CLOUD, CLIENTS)),
     ("docs/local-cloud.md", 'eval "$(tritonstack up', ("tests/cli/local/test_credentials.py", CLIENTS)),
     ("docs/local-cloud.md", "tritonstack up --detach", (CLOUD, DOWN)),
-    ("docs/local-cloud.md", "pytest tests/contract", ("tests/contract/test_external_servers.py",)),
+    ("docs/local-cloud.md", "pytest tests/contract", ("tests/contract/test_endpoint.py",)),
     ("docs/models.md", "tritonstack dev double", ("tests/cli/local/test_dev.py",)),
     ("docs/runbook.md", "tritonstack history", ("tests/cli/operate/test_history.py",)),
     ("docs/runbook.md", "tritonstack inspect", ("tests/cli/builds/test_inspect.py",)),

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.contract.drivers.local import EmbeddedDriver
+from tests.contract.drivers import EmbeddedDriver
 from tests.python_models import python_model
 from tests.runtime.kserve_requests import Host
 from tritonstack.base.paths import find_project

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.contract.drivers.servers import MultiModel
+from tests.contract.drivers import MultiModel
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonServer
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where servers could leave something

@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 from tests.contract import models
 from tests.contract.bodies import numbers
-from tests.contract.drivers.local import QUICK
+from tests.contract.drivers import QUICK
 from tests.e2e.conftest import furnished_site
 from tritonstack.client import AccessDeniedError, EndpointClient, ModelFailedError
 from tritonstack.client.light import LightRuntime
