@@ -47,7 +47,7 @@ def sample_assembly(name: str) -> Assembly:
         add_environment(app, workspace=workspace)
         app.synth()
 
-    folder = _once(name, synthesize)
+    folder = once(name, synthesize)
     return Assembly(load_workspace(Project(folder / "project"), name), folder / "assembly")
 
 
@@ -64,7 +64,7 @@ def delivery_folder() -> Path:
             add_delivery_stack(app, name, project)
             app.synth()
 
-    return _once("delivery", synthesize)
+    return once("delivery", synthesize)
 
 
 def add_delivery_stack(app: cdk.App, name: str, project: Project | None = None) -> None:
@@ -81,14 +81,15 @@ def add_delivery_stack(app: cdk.App, name: str, project: Project | None = None) 
         DeliveryStack(app, target=delivery_target(project, name))
 
 
-def _once(name: str, synthesize: Callable[[Path], None]) -> Path:
+def once(name: str, write: Callable[[Path], object]) -> Path:
+    """Return a folder that the first worker of a run writes, and that all of them share."""
     shared = Path(os.environ[SHARED])
     folder, finished = shared / name, shared / f"{name}.finished"
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not finished.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            synthesize(folder)
+            write(folder)
             finished.touch()
     return folder
 

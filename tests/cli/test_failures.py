@@ -18,7 +18,6 @@ from tritonstack.project.loading import load_models
 from tritonstack.records.lock_writing import add_to_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.signatures.keys import CloudSecret
 
 DIGEST = "ab" * 32
 
@@ -47,12 +46,6 @@ def test_an_error_for_machines_is_one_json_document(project, root, capsys):
     assert error["code"] == "TS100"
     assert [violation["code"] for violation in error["violations"]] == ["TS106", "TS104"]
     assert "unknown key [TS104]" in err
-
-
-@pytest.mark.parametrize("command", ["validte", "--nonsense"])
-def test_usage_error_is_json_with_the_json_option(root, capsys, command):
-    code, out, _ = said(capsys, "--project", root, "--json", command)
-    assert code == json.loads(out)["error"]["exit_code"] == 2
 
 
 @pytest.mark.parametrize("command", ["up", "down", "setup", "doctor"])
@@ -84,16 +77,6 @@ def test_a_cloud_of_another_account_is_rejected(project, root, capsys, monkeypat
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
     assert "123456789012, but environment 'dev'" in err
-
-
-@pytest.mark.parametrize(("played", "noted"), [("1" * 12, True), ("0" * 12, False)])
-def test_up_with_a_real_account_id_prints_how_to_use_it(root, capsys, monkeypatch, played, *, noted):
-    address = CloudAddress("http://localhost:1", 1, 1, played, "us-east-1", secret=CloudSecret.random())
-    monkeypatch.setattr("tritonstack.workflows.local.up.start_detached", lambda *_, **__: address)
-    code, out, err = said(capsys, "--project", root, "up", "--detach", "--account", played)
-    assert code == 0
-    assert f"http://localhost:1 (account {played})" in out
-    assert (f'"$(tritonstack up --account {played} --shell)"' in err) is noted
 
 
 def manifest_of(project: Project, *, model: str = "minilm", digest: str = DIGEST) -> Manifest:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import boto3
 import pytest
@@ -19,14 +17,6 @@ def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: st
     code = run(["--project", str(project.root), *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err.replace(f"{project.root}/", "")
-
-
-def test_validate_prints_what_to_build_after_the_result(project):
-    entry = "from tritonstack.cli.entry import main; main()"
-    command = [sys.executable, "-c", entry, "--project", str(project.root), "validate"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-    kinds = [line.partition(":")[0].strip() for line in done.stdout.splitlines()]
-    assert kinds == ["valid", "to build", "help", "next"]
 
 
 def test_gpu_endpoint_cannot_be_built_locally(project, capsys):

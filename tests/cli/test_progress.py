@@ -38,14 +38,6 @@ def piped() -> tuple[Output, io.StringIO]:
     return Output(notes=Console(file=stream, soft_wrap=True, highlight=False)), stream
 
 
-def test_a_longer_step_leaves_one_line_without_control_characters(clock):
-    output, stream = piped()
-    with output.step("reading [the] current state") as step:
-        step.update("half")
-        clock.now += 1.25
-    assert "[the] current state (1.2 s)" in stream.getvalue()
-
-
 def test_short_steps_with_something_to_report_leave_their_lines(clock):
     output, stream = piped()
     with output.steps() as steps:

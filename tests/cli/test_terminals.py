@@ -20,7 +20,6 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
 COLOR, ESCAPE = re.compile(r"\x1b\[(\d+;)*3\d"), "\x1b"
-COMMANDS = ("--help", "status", "nowhere")
 
 
 def in_terminal(project: Project, command: str, *, columns: int = 80, **variables: str) -> Recording:
@@ -39,17 +38,13 @@ def shown(recording: Recording, *, columns: int) -> list[str]:
     return ["".join(character for character, _ in line) for line in screen.lines()]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_colors_are_for_terminals_that_want_them(command, project):
+@pytest.mark.parametrize("command", ["--help", "status"])
+def test_colors_and_control_characters_are_for_terminals_that_want_them(command, project):
     colored = in_terminal(project, command)
     plain = in_terminal(project, command, NO_COLOR="1")
     assert COLOR.search(text(plain)) is None
     assert COLOR.search(text(colored)) is not None
     assert colored.code == plain.code
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_simple_terminals_and_pipes_get_no_control_characters(command, project):
     assert ESCAPE not in text(in_terminal(project, command, TERM="dumb"))
     piped = subprocess.run(
         [PROGRAM, *command.split()], cwd=project.root, env=PLAIN, capture_output=True, text=True, check=False
@@ -58,14 +53,13 @@ def test_simple_terminals_and_pipes_get_no_control_characters(command, project):
     assert ESCAPE not in piped.stdout + piped.stderr
 
 
-@pytest.mark.parametrize("columns", [60, 120])
-def test_a_table_fits_the_terminal(columns, project):
-    lines = shown(in_terminal(project, "status", columns=columns), columns=columns)
+def test_a_table_fits_the_terminal(project):
+    lines = shown(in_terminal(project, "status", columns=60), columns=60)
     assert "1 environment, 0 endpoints: 1 unavailable" in lines
-    assert max(map(len, lines)) <= columns
+    assert max(map(len, lines)) <= 60
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_every_encoding_is_readable(encoding, project):
     ended = subprocess.run(
         [PROGRAM, "✓→…"],

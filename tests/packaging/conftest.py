@@ -1,4 +1,4 @@
-"""The wheels, built once per session."""
+"""The wheels and their environments, made once per run for all workers."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import (
-    PROJECTS,
-    Installed,
-    borrow,
-    borrow_everything,
-    build_wheel,
-    install,
-)
+from tests.packaging.wheels import PROJECTS, Installed, borrow, borrow_everything, build_wheel, install
+from tests.sample_templates import once
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("wheels")
-    return {name: build_wheel(project, folder) for name, project in PROJECTS.items()}
+def wheels() -> dict[str, Path]:
+    folder = once("wheels", lambda to: [build_wheel(project, to) for project in PROJECTS.values()])
+    return {name: next(folder.rglob(f"{name}-*.whl")) for name in PROJECTS}
 
 
 @pytest.fixture(scope="session")
-def complete(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Every extra is installed."""
-    environment = install(tmp_path_factory.mktemp("complete"), wheels.values())
-    borrow_everything(environment)
-    return environment
+def complete(wheels: dict[str, Path]) -> Installed:
+    """Every extra is installed. Other tests use the same environment: add nothing to it."""
+    return Installed(once("complete", lambda to: borrow_everything(install(to, wheels.values()))))
 
 
 @pytest.fixture(scope="session")
-def client_only(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def client_only(wheels: dict[str, Path]) -> Installed:
     """`pip install tritonstack`, without an extra."""
-    environment = install(tmp_path_factory.mktemp("client"), [wheels["tritonstack"]])
-    borrow(environment, "numpy", "boto3")
-    return environment
+    client = [wheels["tritonstack"]]
+    return Installed(once("client", lambda to: borrow(install(to, client), "numpy", "boto3")))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.wheels import ROOT, Installed
+from tests.packaging.wheels import ROOT, Installed, borrow_everything, install
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
@@ -68,8 +68,10 @@ def kill_in_npm(installed: Installed, shop: Path, variables: Mapping[str, str]) 
 
 
 def test_setup_installs_pinned_versions_and_resumes_after_a_kill(
-    complete: Installed, machine: Path, tmp_path: Path
+    wheels: dict[str, Path], machine: Path, tmp_path: Path
 ):
+    complete = install(tmp_path / "environment", wheels.values())  # its own: `setup` links programs into it
+    borrow_everything(complete)
     variables = {"PATH": f"{machine}{os.pathsep}{complete.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"}
 
     def run(*command: str) -> str:

@@ -60,8 +60,10 @@ def test_command_names_its_missing_extra(client_only: Installed, tmp_path, scrip
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"error[TS615]: {message}\n")
 
 
-@pytest.mark.parametrize("name", [*PACKAGES, "tritonstack_local", "yaml"])
-@pytest.mark.parametrize("script", ["tritonstack", "tritonstack-app"])
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [("tritonstack", "tritonstack"), ("tritonstack", "yaml"), ("tritonstack-app", "stacks")],
+)
 def test_user_folder_does_not_shadow_a_package(complete: Installed, tmp_path, name, script):
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")

@@ -1,4 +1,6 @@
-"""Stand in for `python -m model_build`: write an artifact at once, or fail as the model's name says.
+"""Stand in for `python -m model_build`: report a kept artifact at once, or fail as the model's name says.
+
+The child process, which runs this file, imports nothing of the product, and so starts in no time.
 
 broken      ends with an error in words
 crashing    ends without a word, but for what Python says
@@ -15,23 +17,35 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tritonstack.base.paths import Project
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_models
-from tritonstack.records.examples import EXAMPLES_NAME, Examples
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
+if TYPE_CHECKING:
+    from tritonstack.base.paths import Project
+    from tritonstack.records.examples import Examples
 
 CONTENT = "{model} for {target}"
+FAILURES = {"broken", "crashing", "endless", "stubborn", "killed"}
+
+
+def stand_in_command(project: Project, model: str, targets: Sequence[str], *_: object) -> list[str]:
+    """Return what runs instead of `python -m model_build`; a model that is built gets its artifact now."""
+    target = targets[-1]
+    folder = "" if model in FAILURES else str(keep(project, model, target))
+    return [sys.executable, "-I", "-S", __file__, str(project.root), model, target, folder]
 
 
 def examples_of(model: str, content: bytes) -> Examples:
+    from tritonstack.records.examples import Examples
+
     return Examples(model=model, digest=hashlib.sha256(content).hexdigest(), texts=("Hello",))
 
 
 def manifest_of(project: Project, model: str, target: str, content: bytes) -> dict[str, Any]:
+    from tritonstack.project.files.model_hashes import model_hash
+    from tritonstack.project.loading import load_models
+
     accepted = load_models(project, model)[model].record.accept.tolerance("y", "fp32")
     return {
         "model": model,
@@ -66,6 +80,9 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
 
 def keep(project: Project, model: str, target: str) -> Path:
     """Keep an artifact in the project's own store."""
+    from tritonstack.records.examples import EXAMPLES_NAME
+    from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
+
     content = CONTENT.format(model=model, target=target).encode()
     manifest = manifest_of(project, model, target, content)
     folder = project.artifacts_dir / "models" / model / manifest["digest"]
@@ -76,13 +93,13 @@ def keep(project: Project, model: str, target: str) -> Path:
     return folder
 
 
-def main(root: str, model: str, targets: str) -> int:
-    project = Project(Path(root))
+def main(root: str, model: str, target: str, folder: str) -> int:
+    project = Path(root)
 
     def tell(**event: Any) -> None:
         print(json.dumps({"model": model, **event}), flush=True)
 
-    with (project.root / "started.txt").open("a") as stream:
+    with (project / "started.txt").open("a") as stream:
         stream.write(f"{model}\n")
     tell(event="step", step="source", state="started", detail="", seconds=0.0)
     if model == "broken":
@@ -94,7 +111,7 @@ def main(root: str, model: str, targets: str) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     if model == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        (project.root / "stubborn.txt").write_text(str(os.getpid()))
+        (project / "stubborn.txt").write_text(str(os.getpid()))
         time.sleep(60)
     if model == "crashing":
         raise MemoryError("no room")
@@ -103,17 +120,10 @@ def main(root: str, model: str, targets: str) -> int:
         try:
             time.sleep(60)
         except KeyboardInterrupt:
-            (project.root / "ended.txt").write_text("told to")
+            (project / "ended.txt").write_text("told to")
             return 1
-    folder = keep(project, model, targets.rsplit(maxsplit=1)[-1])
-    tell(
-        event="built",
-        digest=folder.name,
-        target=targets.rsplit(maxsplit=1)[-1],
-        reused=False,
-        directory=str(folder),
-    )
-    (project.root / f"{model}-told.txt").touch()
+    tell(event="built", digest=Path(folder).name, target=target, reused=False, directory=folder)
+    (project / f"{model}-told.txt").touch()
     return 0
 
 

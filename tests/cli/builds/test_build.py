@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.builds.stand_in_job import stand_in_command
 from tests.cli.test_messages import outcome
 from tests.moto_aws import simulated_aws
 from tests.projects import MODEL, edit
@@ -29,12 +29,6 @@ from tritonstack.records.locks import Promoted, RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
-
-STAND_IN = Path(__file__).parent / "stand_in_job.py"
-
-
-def stand_in_command(project: Project, model: str, targets: Sequence[str], *_: object) -> list[str]:
-    return [sys.executable, str(STAND_IN), str(project.root), model, " ".join(targets)]
 
 
 @pytest.fixture
@@ -277,7 +271,7 @@ COMMAND_LINE = """
 import signal
 from tritonstack.cli import main
 from tritonstack.workflows.builds import local_build
-from tests.cli.builds.test_build import stand_in_command
+from tests.cli.builds.stand_in_job import stand_in_command
 local_build.build_command = stand_in_command
 signal.signal(signal.SIGINT, signal.default_int_handler)
 main.main()
