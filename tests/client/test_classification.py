@@ -12,8 +12,6 @@ from tritonstack.client import (
     EndpointClient,
     MalformedReplyError,
     ScoredClass,
-    TopClasses,
-    encode_request,
     parse_classes,
 )
 from tritonstack.client.codec import content_type_for
@@ -68,14 +66,6 @@ def test_classes_without_labels_are_malformed():
     client = EndpointClient(endpoint_name="e", runtime=Scripted("scores", texts([[b"0.75:1"]])))
     with pytest.raises(MalformedReplyError, match="class 1 "):
         client.labels({"x": ["good"]})
-
-
-def test_tensors_and_classes_are_requested_together():
-    request = encode_request({"x": np.ones(1)}, outputs=["embedding", TopClasses("scores")])
-    assert json.loads(request.body[: request.header_size])["outputs"] == [
-        {"name": "embedding", "parameters": {"binary_data": True}},
-        {"name": "scores", "parameters": {"classification": 1, "binary_data": True}},
-    ]
 
 
 @pytest.mark.parametrize(

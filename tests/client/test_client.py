@@ -80,15 +80,6 @@ def test_a_request_is_addressed_and_answered(transport, serve):
     assert request.headers["content-type"].startswith(content_type_for(0)[:-1])
 
 
-def test_asyncio_requests_run_concurrently(transport, serve):
-    client = transport.client(serve(lambda request: good_reply()).url)
-
-    async def many():
-        return await asyncio.gather(*(client.ainfer({"x": np.array([1.0])}) for _ in range(4)))
-
-    assert [answer["y"].tolist() for answer in asyncio.run(many())] == [[1, 2]] * 4
-
-
 @pytest.mark.parametrize(
     ("code", "status", "error"),
     [

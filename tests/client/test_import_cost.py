@@ -32,12 +32,6 @@ client = EndpointClient(endpoint_name="e", runtime=Echo())
 inputs = {"x": np.ones((2, 3), np.float32), "texts": ["one", "two"]}
 assert client.infer(inputs)["x"].shape == (2, 3)
 """
-DEFAULT = """
-import os
-os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
-from tritonstack.client import EndpointClient
-assert EndpointClient(endpoint_name="e")._runtime.meta.service_model.service_name == "sagemaker-runtime"
-"""
 LIGHT = """
 import os
 os.environ.update(AWS_DEFAULT_REGION="eu-west-1", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
@@ -63,10 +57,6 @@ def test_client_loads_no_heavy_module(code):
     own = {name for name in loaded if name.split(".")[0] in ("tritonstack", "model_build", "stacks")}
     own = {name for name in own if not name.startswith("tritonstack.client")}
     assert own - {"tritonstack", "tritonstack.base"} <= OWN
-
-
-def test_boto3_is_loaded_for_a_client_without_a_transport():
-    assert "boto3" in loaded_by(DEFAULT)
 
 
 def test_the_light_transport_loads_boto3_and_no_http_library():

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from tests.contract.bodies import (
@@ -117,10 +116,3 @@ def test_content_encoding_and_accept_encoding_are_ignored(served_model):
     answer = served_model.ask(numbers(1), Accept_Encoding="gzip, deflate")
     assert output(answer)["data"] == [served_model.factor]
     assert "content-encoding" not in answer.headers
-
-
-def test_every_number_arrives_unchanged(served_model):
-    array = np.random.default_rng(0).normal(size=(8, 500)).astype(np.float32)
-    body, size = binary_body(array.tobytes(), shape=array.shape, outputs=[{"name": "y", **AS_BYTES}])
-    answer = np.frombuffer(payload(served_model.ask(body, f"{BINARY}{size}")), np.float32).reshape(8, 500)
-    assert np.allclose(answer, array * served_model.factor, rtol=1e-6)

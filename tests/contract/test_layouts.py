@@ -226,25 +226,3 @@ def test_default_among_several_plain_models_is_undefined(many):
     many.lay("chance", models.write_parts)
     assert many.load("chance", "chance.tar.gz").status == 200
     assert output(many.invoke("chance", "chance.tar.gz", numbers(1)))["data"] in ([DOUBLES], [TREBLES])
-
-
-@pytest.mark.own_server
-def test_stray_folder_can_be_loaded_as_the_model(many):
-    many.lay("stray", both(models.single, stray))
-    assert many.load("stray", "stray.tar.gz").status in (200, 400)
-
-
-@pytest.mark.own_server
-@pytest.mark.parametrize(
-    "scheduler", ['platform : "ensemble"', "platform: 'ensemble'", 'backend: "ensemble"']
-)
-def test_unrecognized_ensemble_is_an_ordinary_folder(many, scheduler):
-    name = "unseen" + scheduler.encode().hex()
-    many.lay(name, chain(scheduler=scheduler))
-    loaded = many.load(name, f"{name}.tar.gz")
-    if loaded.status == 200:
-        factor = output(many.invoke(name, f"{name}.tar.gz", numbers(1)))["data"]
-        assert factor in ([DOUBLES], [TREBLES], [CHAINS])
-    else:  # The ensemble was chosen, without the models that it combines.
-        assert loaded.status == 400
-        assert many.described(name).status == 404

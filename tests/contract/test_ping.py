@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract import models
 from tests.contract.bodies import numbers, output
-from tests.contract.drivers import DEFAULT_MODEL, MULTI_MODEL, PING_MODE, Driver, MultiModel
+from tests.contract.drivers import MULTI_MODEL, PING_MODE, Driver, MultiModel
 from tests.contract.wire import ask_afresh
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
@@ -105,11 +105,3 @@ def test_ping_during_a_load(start, environment, seen, unseen):
     assert seen in codes
     assert unseen not in codes
     assert many.ping() == 200
-
-
-@pytest.mark.parametrize("environment", [{}, {OVERRIDE: "live"}, {PING_MODE: "live"}])
-def test_single_model_server_that_answers_is_healthy(driver, environment):
-    server = driver.start(models.single, {DEFAULT_MODEL: models.DOUBLE, **environment})
-    assert server.request("GET", "/ping").status == 200
-    assert server.request("GET", "/ping").body == b""
-    server.stop()

@@ -9,7 +9,6 @@ from tests.contract.bodies import (
     BINARY,
     answered,
     binary_body,
-    floats,
     json_body,
     numbers,
     output,
@@ -49,15 +48,6 @@ def test_bytes_in_chunks_that_cut_through_numbers(server, size):
     answer = exchange(server, post(kind=kind, Transfer_Encoding="chunked"), chunks(cut(body, size)))
     assert answer is not None
     assert payload(answer) == payload(expected)
-
-
-@pytest.mark.own_server
-def test_a_raw_body_in_chunks(server):
-    content = floats(*range(1, 6000))
-    head = post(kind=f"{BINARY}0", Transfer_Encoding="chunked")
-    answer = exchange(server, head, chunks(cut(content, 3)))
-    assert answer is not None
-    assert len(payload(answer)) == len(content)
 
 
 @pytest.mark.own_server

@@ -146,20 +146,6 @@ def add_environment(models: Path, environment: Path, installation: TritonInstall
         config.write(f'parameters {{ key: "EXECUTION_ENV_PATH" {value} }}\n')
 
 
-def test_execution_environment_is_unpacked_outside_the_repository(start, installation, tmp_path):
-    models = add_python_model(tmp_path / "models", source="import only_here\n" + NEGATE)
-    environment = tmp_path / "environment"
-    for folder in ("bin", PACKAGES):
-        (environment / folder).mkdir(parents=True)
-    (environment / PACKAGES / "only_here.py").touch()
-    activate = 'export PATH="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd):$PATH"\n'
-    (environment / "bin/activate").write_text(activate)
-    add_environment(models, environment, installation)
-    unpacked = set(Path("/tmp").glob("python_env_*"))  # noqa: S108
-    assert outputs(invoke(start(models), [1.0])) == {"y": [-1.0]}
-    assert set(Path("/tmp").glob("python_env_*")) <= unpacked  # noqa: S108
-
-
 def test_a_packed_environment_serves_without_activation(start, installation, tmp_path):
     """Triton 25.08 and later run no script of an environment; this activate sets the same variables."""
     source = "import idna, numpy\nassert 'python_env_' in idna.__file__\n" + NEGATE
@@ -197,13 +183,6 @@ def test_timeout_and_rejected_options_are_reported(start, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ServeRejectedError):
         start(tmp_path / "empty")
-
-
-def test_a_crashed_model_process_is_an_answer_and_stopping_works(start, tmp_path):
-    server = start(add_python_model(tmp_path / "models"))
-    assert invoke(server, [666.0]).status == 500
-    server.stop(grace_s=3)
-    assert processes_writing_to(server.log_path) == []
 
 
 @pytest.mark.usefixtures("on_host")

@@ -11,7 +11,6 @@ import pytest
 
 from tests.stacks.assemblies import ROOT, cli_context, lock_everything
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import load_workspace
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 
@@ -72,23 +71,6 @@ def test_all_file_violations_are_reported_without_a_traceback(project, tmp_path)
     assert "environments/sample.yaml:12: endpoints.plain.instance_type: " in result.stderr
     assert "Traceback" not in result.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_an_unbuilt_endpoint_is_an_error_on_its_own_stack_only(project, synthesize):
-    assembly = synthesize(load_workspace(project, "kept"))
-    assert assembly.foundation.find_resources("AWS::S3::Bucket")
-    assert (
-        not (assembly.folder / "tritonstack-kept-foundation.metadata.json").read_text().count("aws:cdk:error")
-    )
-    assert "Resources" not in assembly.endpoint("plain").to_json()
-    rejected = json.loads((assembly.folder / "tritonstack-kept-endpoint-plain.metadata.json").read_text())
-    (error,) = [
-        entry["data"]
-        for entries in rejected.values()
-        for entry in entries
-        if entry["type"] == "aws:cdk:error"
-    ]
-    assert "'encoder' for cpu" in error
 
 
 @pytest.mark.e2e

@@ -8,7 +8,6 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import (
     ConnectionClosedError,
-    NoRegionError,
     SSLError,
 )
 
@@ -34,34 +33,6 @@ def test_the_endpoint_url(serve, call, monkeypatch, tmp_path, how):
         monkeypatch.setenv(how, server.url)
     call(LightRuntime(**options))
     assert len(server.requests) == 1
-
-
-def test_an_endpoint_url_with_a_path(serve, call):
-    server = serve()
-    call(LightRuntime(endpoint_url=f"{server.url}/stage/"))
-    assert server.requests[0].target == "/stage/endpoints/e/invocations"
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, ("https://runtime.sagemaker.eu-west-1.amazonaws.com", "eu-west-1")),
-        (
-            {"AWS_USE_FIPS_ENDPOINT": "true"},
-            ("https://runtime-fips.sagemaker.eu-west-1.amazonaws.com", "eu-west-1"),
-        ),
-        (
-            {"AWS_DEFAULT_REGION": "cn-north-1"},
-            ("https://runtime.sagemaker.cn-north-1.amazonaws.com.cn", "cn-north-1"),
-        ),
-    ],
-)
-def test_the_public_endpoints(monkeypatch, environment, expected):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    resolved = LightRuntime()._bridge._resolved()
-    assert (resolved.base_url, resolved.signer.region) == expected
-    assert resolved.signer.service == "sagemaker"
 
 
 @pytest.mark.parametrize(
@@ -105,18 +76,6 @@ def test_a_client_certificate(serve, call, tmp_path):
     assert call(LightRuntime(**options, config=config))["Body"].read() == b"{}"
     with pytest.raises((ConnectionClosedError, SSLError)):
         call(LightRuntime(**options, config=ONCE))
-
-
-def test_a_missing_ca_bundle(serve, call, tmp_path):
-    server = serve(tls=server_context(write_certificate(tmp_path / "tls.pem")))
-    with pytest.raises(SSLError, match=r"missing\.pem"):
-        call(LightRuntime(endpoint_url=server.url, verify=str(tmp_path / "missing.pem"), config=ONCE))
-
-
-def test_no_region(monkeypatch):
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(NoRegionError):
-        LightRuntime()
 
 
 @pytest.mark.parametrize(

@@ -37,17 +37,6 @@ class Rotating:
         return boto3.Session(botocore_session=core)
 
 
-def test_expired_credentials_are_refreshed(serve, call):
-    server, rotating = serve(), Rotating(lifetime_s=-1)
-    runtime = LightRuntime(endpoint_url=server.url, session=rotating.session())
-    rotating.lifetime_s = 3600
-    repeatedly(runtime, call, 3)
-    assert rotating.given == 2
-    for request in server.requests:
-        assert "Credential=AKID2/" in request.headers["authorization"]
-        assert request.headers["x-amz-security-token"] == "token-2"
-
-
 def test_credentials_are_refreshed_while_the_client_runs(serve, call):
     server, rotating = serve(), Rotating(lifetime_s=3600)
     session = rotating.session()

@@ -69,9 +69,7 @@ def could(template: Template, role: str, action: str) -> bool:
 
 def _may(template: Template, role: str, action: str, resource: str, context: Mapping[str, str]) -> bool:
     properties = roles(template)[role]
-    keys = {"aws:RequestedRegion": "eu-west-1"} | {
-        key.replace("__", ":"): value for key, value in context.items()
-    }
+    keys = {"aws:RequestedRegion": "eu-west-1", **context}
     own = list(_statements(template, properties["id"]))
     boundary = list(_boundary(template, properties))
     if any(_matches(s, action, resource, keys) for s in [*own, *boundary] if s["Effect"] == "Deny"):

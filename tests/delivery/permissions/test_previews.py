@@ -27,39 +27,11 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.project.loading import ProjectFiles, sample_instance
 
-
-@pytest.mark.parametrize(("role", "allowed"), [(PREVIEW_EXECUTION, True), (EXECUTION, False)])
-def test_previews_are_created_with_their_own_role_only(delivery_stacks, role, allowed):
-    permitted = may(
-        delivery_stacks["dev"],
-        "tritonstack-delivery-dev-preview",
-        "iam:PassRole",
-        role,
-        iam__PassedToService="cloudformation.amazonaws.com",
-    )
-    assert permitted is allowed
-
-
 PREVIEW = {"region": REGION, "account": DEV, "base": "tritonstack-pr-7"}
 PREVIEW_ROLE = iam_role("tritonstack-pr-7-endpoint-search-Role-1")
 
 
 EDGE = f"arn:aws:iam::{DEV}:policy/tritonstack-delivery-dev-preview-boundary"
-
-
-@pytest.mark.parametrize("action", ["CreateRole", "PutRolePolicy", "AttachRolePolicy"])
-@pytest.mark.parametrize(
-    ("role", "boundary", "allowed"),
-    [
-        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE}, True),
-        (PREVIEW_ROLE, {"iam__PermissionsBoundary": EDGE.replace("preview-boundary", "boundary")}, False),
-        (PREVIEW_ROLE, {}, False),
-        (iam_role("tritonstack-dev-x"), {"iam__PermissionsBoundary": EDGE}, False),
-    ],
-)
-def test_every_preview_role_has_a_boundary(delivery_stacks, action, role, boundary, allowed):
-    made_with = "tritonstack-delivery-dev-preview-execution"
-    assert may(delivery_stacks["dev"], made_with, f"iam:{action}", role, **boundary) is allowed
 
 
 @pytest.mark.parametrize(
@@ -109,44 +81,67 @@ def edge_of(delivery_stacks):
     return policy
 
 
-@pytest.mark.parametrize(
-    ("imports", "allowed"),
-    [({}, True), ({"cloudformation__ImportResourceTypes": "AWS::KMS::Key"}, False)],
-)
-def test_a_preview_adopts_no_existing_resource(delivery_stacks, imports, allowed):
-    """Otherwise it would be deleted with the preview: keys and models do not have the preview's name."""
-    stack = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
-    role = "tritonstack-delivery-dev-preview"
-    assert may(delivery_stacks["dev"], role, "cloudformation:CreateChangeSet", stack, **imports) is allowed
-
-
+IMPORTS = {"cloudformation:ImportResourceTypes": "AWS::KMS::Key"}
 NEW_KEY = {key.replace("Resource", "Request"): text for key, text in PREVIEWS_KEY.items()}
 
 
+STACK = arn("cloudformation", "stack/tritonstack-pr-7-a/1")
+PASSED = {"iam:PassedToService": "cloudformation.amazonaws.com"}
+
+
+def bounded(policy):
+    return {"iam:PermissionsBoundary": policy}
+
+
 @pytest.mark.parametrize(
-    ("action", "context", "allowed"),
+    ("duty", "action", "resource", "keys", "allowed"),
     [
-        ("CreateKey", {}, True),
-        ("EnableKeyRotation", {}, True),  # at once after it was made
-        ("TagResource", NEW_KEY, True),  # while it is made
-        ("TagResource", {**NEW_KEY, "aws:RequestTag/environment": "dev"}, False),
-        ("TagResource", {**NEW_KEY, **DEVS_KEY}, False),  # so that dev's would be a preview's
-        ("TagResource", {**NEW_KEY, "kms:ResourceAliases": "alias/somebodys"}, False),
-        ("TagResource", PREVIEWS_KEY, True),
-        *((action, PREVIEWS_KEY, True) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
-        *((action, DEVS_KEY, False) for action in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
-        *((action, {}, False) for action in ("PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource")),
-        ("Decrypt", DEVS_KEY, False),
-        ("CreateGrant", PREVIEWS_KEY, False),
-        ("CreateGrant", {"kms:ViaService": f"ecr.{REGION}.amazonaws.com"}, True),
-        ("CreateGrant", {"kms:ViaService": f"ec2.{REGION}.amazonaws.com"}, False),
-        ("ReEncryptFrom", PREVIEWS_KEY, False),
+        # Previews are created with their own role only.
+        ("preview", "iam:PassRole", PREVIEW_EXECUTION, PASSED, True),
+        ("preview", "iam:PassRole", EXECUTION, PASSED, False),
+        # An adopted resource would be deleted with the preview: keys and models do not have its name.
+        ("preview", "cloudformation:CreateChangeSet", STACK, {}, True),
+        ("preview", "cloudformation:CreateChangeSet", STACK, IMPORTS, False),
+        # Every role of a preview has a boundary.
+        *(
+            ("preview-execution", f"iam:{action}", role, keys, allowed)
+            for action in ("CreateRole", "PutRolePolicy", "AttachRolePolicy")
+            for role, keys, allowed in (
+                (PREVIEW_ROLE, bounded(EDGE), True),
+                (PREVIEW_ROLE, bounded(EDGE.replace("preview-boundary", "boundary")), False),
+                (PREVIEW_ROLE, {}, False),
+                (iam_role("tritonstack-dev-x"), bounded(EDGE), False),
+            )
+        ),
+        # Keys of other environments stay as they are.
+        ("preview-execution", "kms:CreateKey", "*", {}, True),
+        *(
+            ("preview-execution", f"kms:{action}", KEY, keys, allowed)
+            for action, keys, allowed in (
+                ("EnableKeyRotation", {}, True),  # at once after it was made
+                ("TagResource", NEW_KEY, True),  # while it is made
+                ("TagResource", {**NEW_KEY, "aws:RequestTag/environment": "dev"}, False),
+                ("TagResource", {**NEW_KEY, **DEVS_KEY}, False),  # so that dev's would be a preview's
+                ("TagResource", {**NEW_KEY, "kms:ResourceAliases": "alias/somebodys"}, False),
+                ("TagResource", PREVIEWS_KEY, True),
+                *(
+                    (name, PREVIEWS_KEY, True)
+                    for name in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")
+                ),
+                *((name, DEVS_KEY, False) for name in ("DisableKey", "PutKeyPolicy", "ScheduleKeyDeletion")),
+                *((name, {}, False) for name in ("PutKeyPolicy", "ScheduleKeyDeletion", "UntagResource")),
+                ("Decrypt", DEVS_KEY, False),
+                ("CreateGrant", PREVIEWS_KEY, False),
+                ("CreateGrant", {"kms:ViaService": f"ecr.{REGION}.amazonaws.com"}, True),
+                ("CreateGrant", {"kms:ViaService": f"ec2.{REGION}.amazonaws.com"}, False),
+                ("ReEncryptFrom", PREVIEWS_KEY, False),
+            )
+        ),
     ],
 )
-def test_keys_of_other_environments_are_unchanged(delivery_stacks, action, context, allowed):
-    role = "tritonstack-delivery-dev-preview-execution"
-    resource = "*" if action == "CreateKey" else KEY
-    assert may(delivery_stacks["dev"], role, f"kms:{action}", resource, **context) is allowed
+def test_previews_change_only_what_is_theirs(delivery_stacks, duty, action, resource, keys, allowed):
+    role = f"tritonstack-delivery-dev-{duty}"
+    assert may(delivery_stacks["dev"], role, action, resource, **keys) is allowed
 
 
 @pytest.mark.parametrize(

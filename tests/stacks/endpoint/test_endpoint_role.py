@@ -10,11 +10,6 @@ KEY = {"Ref": "KeyArn"}
 SINGLE_ROLE = ["single", "shelf", "queued", "component", "rolled"]
 
 
-@pytest.fixture
-def plain(sample):
-    return sample.endpoint("plain")
-
-
 @pytest.mark.parametrize("name", ["single", "compared", "shadowed"])
 def test_role_reads_the_environments_models_only(every, name):
     """A variant that was removed may still serve its model, so the role reads more than the present ones."""

@@ -10,13 +10,6 @@ from tritonstack.constructs.endpoint.rollouts import (
 )
 from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary, Linear, Rolling
 
-ENDPOINT = "AWS::SageMaker::Endpoint"
-
-
-@pytest.fixture
-def plain(sample):
-    return sample.endpoint("plain")
-
 
 def test_every_rollback_alarm_exists(every):
     assert every.workspace.spec.endpoints
@@ -27,7 +20,7 @@ def test_every_rollback_alarm_exists(every):
             for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
             for alarm in template.find_resources(kind).values()
         }
-        kinds = (ENDPOINT, "AWS::SageMaker::InferenceComponent")
+        kinds = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent")
         rollback_names = {
             alarm["AlarmName"]
             for kind in kinds
