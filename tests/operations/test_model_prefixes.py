@@ -68,15 +68,6 @@ def test_a_copy_equals_its_source(bucket_with_artifact):
     assert object_copy["ContentType"] == "application/gzip"
 
 
-def test_existing_files_are_unchanged(bucket_with_artifact):
-    fill(bucket_with_artifact, [copy_of("one")])
-    s3 = bucket_with_artifact.client("s3")
-    before = s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"]
-    s3.delete_object(Bucket=BUCKET, Key=copy_of("one").source)
-    assert fill(bucket_with_artifact, [copy_of("one")]) == ["there"]
-    assert s3.head_object(Bucket=BUCKET, Key=copy_of("one").key)["LastModified"] == before
-
-
 @pytest.mark.parametrize(("body", "digest"), [(b"half", DIGEST), (b"y", "cd" * 32)], ids=["size", "digest"])
 def test_a_wrong_copy_is_replaced(bucket_with_artifact, body, digest):
     put(bucket_with_artifact, copy_of("one").key, body, digest)

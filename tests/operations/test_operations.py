@@ -183,7 +183,3 @@ def test_objects_that_s3_never_deletes_are_reported(bucket):
         bucket.empty()
     assert "rerun later" in str(caught.value.remedy)
     assert len(bucket.asked) == len(bucket.slept) + 1 == 5
-
-
-def test_a_deleted_bucket_counts_as_empty(cloud):
-    assert empty_bucket(cloud, "artifacts") == 0

@@ -188,21 +188,6 @@ def test_submodules(repository, tmp_path_factory):
     assert found(repository)[1] == ["models/minilm/weights"]
 
 
-def test_an_unfinished_merge(repository):
-    file = repository.root / "environments" / "dev.yaml"
-    repository.git("switch", "--quiet", "-c", "other")
-    change(file)
-    (repository.root / "stacks" / "theirs.py").write_text("")
-    repository.commit("theirs")
-    repository.git("switch", "--quiet", "main")
-    (repository.root / "docs" / "file.txt").write_text("ours")
-    repository.commit("ours")
-    repository.git("merge", "--no-ff", "--no-commit", "other")
-    assert found(repository)[1] == ["environments/dev.yaml", "stacks/theirs.py"]
-    repository.git("commit", "--quiet", "-m", "merged")
-    assert found(repository)[1] == []
-
-
 def test_a_project_below_the_top_of_its_repository(repository):
     below = repository.root / "below"
     below.mkdir()

@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,11 +17,10 @@ from tritonstack.base import extras
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.deploying.cdk import pinned_cdk_version
 from tritonstack.runtime.install import SITE_PACKAGES
 from tritonstack.runtime.installation import RECORD_NAME
 from tritonstack.workflows.installation import doctor, setup
-from tritonstack.workflows.reporter import NullReporter, Step
+from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
 
 
@@ -74,15 +72,6 @@ def test_the_cdk_command_follows_the_state_folder(
     assert printed(prefix / "bin/cdk", tmp_path) == "state diff"
 
 
-def test_link_from_an_earlier_release_is_replaced(prefix: Path, tmp_path: Path) -> None:
-    old = script(tmp_path / "gone/.tritonstack/cdk" / setup.CDK_PROGRAM, "echo old")
-    content = old.read_text()
-    (prefix / "bin/cdk").symlink_to(old)
-    set_up(tmp_path / "shop", "shop")
-    assert printed(prefix / "bin/cdk", tmp_path / "shop") == "shop diff"
-    assert old.read_text() == content
-
-
 def link_npm(command: Path) -> None:
     command.symlink_to(npm_package(command.parents[1] / "lib", "3.0.0"))
 
@@ -117,13 +106,6 @@ def test_doctor_reports_optional_extras(
     assert checks["Triton server"] == "optional"
 
 
-def test_doctor_names_the_version_of_the_cdk_cli_and_the_expected_one(prefix: Path, tmp_path: Path) -> None:
-    program = script(prefix / "bin/cdk", "echo 3.0.0")
-    checks = {check.name: check for check in doctor.doctor(Session(Project(tmp_path))).checks}
-    assert checks["CDK CLI"].state == "missing"
-    assert all(part in checks["CDK CLI"].detail for part in ("3.0.0", str(program), pinned_cdk_version()))
-
-
 @pytest.mark.parametrize("uv", [True, False])
 def test_setup_without_pip_names_the_command_that_installs_it(
     prefix: Path, monkeypatch: pytest.MonkeyPatch, uv: bool
@@ -135,19 +117,6 @@ def test_setup_without_pip_names_the_command_that_installs_it(
     expected = "uv pip install pip" if uv else f"{sys.executable} -m ensurepip"
     assert f"`{expected}`" in str(caught.value.remedy)
     assert os.listdir(prefix) == ["bin"]
-
-
-class NotingReporter(NullReporter):
-    """Remembers the titles of steps."""
-
-    def __init__(self) -> None:
-        self.titles: list[str] = []
-
-    @contextmanager
-    def step(self, title: str, *, label: str = "") -> Iterator[Step]:
-        self.titles.append(title)
-        with super().step(title, label=label) as step:
-            yield step
 
 
 @pytest.fixture
@@ -170,16 +139,6 @@ def tools(project: Project, prefix: Path, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setattr(setup, "install_cdk", lambda _: install("cdk"))
     monkeypatch.setattr(setup, "install_server", install_server)
     return current
-
-
-def test_setup_returns_what_it_installed(project: Project, tools: dict[str, bool]) -> None:
-    reporter = NotingReporter()
-    session = Session(project, reporter)
-    tools["cdk"] = True
-    assert setup.setup(session, server=False) == setup.ProjectSetup(("node",), server=False)
-    assert setup.setup(session).installed == ("server",)
-    assert setup.setup(session).installed == ()
-    assert len(reporter.titles) == 2
 
 
 def test_the_json_of_setup_is_one_document(

@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.spec.environments.templates import Instance, Template, TemplateHead
-from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings, plan_instance
+from tritonstack.workflows.deployment.instance_request import InstanceRequest, plan_instance
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD = TemplateHead(locks="dev", purpose="tests", longest="24h", parameters={"most": 2, "machine": "small"})
@@ -69,9 +69,3 @@ def test_invalid_instance_request_is_rejected_with_a_remedy(wish, standing, mess
 def test_expired_instance_can_be_extended():
     expired = replace(STANDING, expires="2029-01-01T00:00:00Z")
     assert asked(InstanceRequest("pr-1", ttl="1h"), expired).expires == "2030-01-01T01:00:00Z"
-
-
-def test_settings_are_pairs():
-    assert parse_settings(["a=1", "b=x=y"]) == {"a": "1", "b": "x=y"}
-    with pytest.raises(UsageError, match="is incomplete"):
-        parse_settings(["a"])

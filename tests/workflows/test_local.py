@@ -66,28 +66,6 @@ def test_exposure_is_a_setting_of_one_cloud(
     assert "endpoints cannot start" in notes[0]
 
 
-def test_the_provisioning_time_is_a_setting(project: Project, started: list[tuple[str, Any]]) -> None:
-    up(Session(project), replace(OPTIONS, provisioning_minutes=4))
-    assert started == [("000000000003", 4711), ("provisioning", 4)]
-
-
-def test_callback_runs_until_the_end(project: Project, started: list[tuple[str, Any]]) -> None:
-    calls: list[tuple[Any, int]] = []
-    cloud = up(Session(project), OPTIONS, on_ready=lambda ready: calls.append((ready, len(started))))
-    assert calls == [(cloud, 0)]
-    assert started == [("ended", 4711)]
-
-
-def test_a_running_cloud_is_reused_on_request(
-    project: Project, started: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "read_address", lambda _: ADDRESS)
-    assert up(Session(project), CloudOptions(reuse=True)).pid == 7
-    assert started == []
-    up(Session(project))
-    assert len(started) == 1
-
-
 @pytest.mark.usefixtures("started")
 def test_the_secret_is_in_neither_the_json_nor_the_representation(project: Project) -> None:
     cloud = up(Session(project), OPTIONS)
@@ -101,12 +79,6 @@ def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[
     with pytest.raises((InvalidFilesError, TritonstackError), match="mars-1"):
         up(Session(project), CloudOptions(region="mars-1"))
     assert started == []
-
-
-def test_stopping_when_nothing_runs_is_not_an_error(project: Project) -> None:
-    session = Session(project)
-    assert down(session) == StoppedCloud(stopped=False, forgotten=False)
-    assert down_all(session) == StoppedClouds((), ())
 
 
 def test_the_state_of_a_stopped_cloud_can_be_removed(project: Project) -> None:

@@ -27,7 +27,7 @@ from tritonstack.project.scaffold.model_files import (
     SOURCELESS,
     placeholder_image,
 )
-from tritonstack.project.scaffold.repository import create_repository, pin_this_version
+from tritonstack.project.scaffold.repository import create_repository
 from tritonstack.project.validation import validate_project
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec
@@ -180,26 +180,6 @@ def test_the_file_of_an_environment_keeps_line_endings_mode_and_link(project):
     assert target.read_bytes().count(b"\n") == target.read_bytes().count(b"\r\n")
 
 
-def test_a_repository_keeps_the_line_endings_of_what_exists(tmp_path):
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    ignored, requirements = folder / ".gitignore", folder / "requirements.txt"
-    ignored.write_bytes(b"*.pyc\r\n")
-    create_repository(folder, example="python")
-    requirements.write_bytes(requirements.read_bytes().replace(b"\n", b"\r\n").replace(b"==", b"==0.0."))
-    before = requirements.read_bytes()
-    pin_this_version(Project(folder))
-    assert requirements.read_bytes() != before
-    for file in (ignored, requirements):
-        assert len(file.read_bytes().splitlines()) > 1
-        assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
-
-
-def test_comments_stay_with_the_preceding_endpoint():
-    changed = insert_endpoint(ENVIRONMENTS["block"], "fresh", "kind: single\n")
-    assert changed.index("# scaling") < changed.index("fresh:") < changed.index("# the end")
-
-
 @pytest.mark.parametrize("environment", ["local", "dev", "prod"])
 def test_an_endpoint_is_added_to_each_environment(project, environment):
     new_endpoint(project, "fresh", environment=environment, models=["double"])
@@ -220,12 +200,6 @@ def test_kind_and_instance_type_match_the_model(project, precision, instance):
     new_endpoint(project, "fresh", environment="dev", models=["fresh"])
     endpoint = load_workspace(project, "dev").spec.endpoints["fresh"]
     assert (endpoint.kind, endpoint.instance_type) == ("ensemble", instance)
-
-
-def test_several_models_share_an_endpoint(project):
-    add(project, "second", "python")
-    new_endpoint(project, "many", environment="dev", models=["double", "second"])
-    assert load_workspace(project, "dev").spec.endpoints["many"].models == ("double", "second")
 
 
 @pytest.mark.parametrize(
@@ -288,20 +262,6 @@ def test_an_invalid_environment_writes_nothing(project, name, account, region, m
 ENDPOINT = ("endpoint", "x", "--environment", "local", "--model", "double")
 
 
-def test_commands_print_written_files_and_next_steps(project, monkeypatch, capsys):
-    monkeypatch.chdir(project.root)
-    assert run(["new", "model", "fresh", "--recipe", "python"]) == 0
-    output = capsys.readouterr().out
-    assert all(
-        part in output for part in ("models/fresh/model.py", "models/fresh/model.yaml", "new endpoint")
-    )
-    assert run(["new", "endpoint", "fresh", "--environment", "local", "--model", "fresh"]) == 0
-    assert "environments/local.yaml" in capsys.readouterr().out
-    assert run(["new", "environment", "staging", "--account", "333333333333", "--region", "eu-west-1"]) == 0
-    assert "environments/staging.yaml" in capsys.readouterr().out
-    assert run(["validate"]) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [
@@ -339,16 +299,6 @@ def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
         assert capsys.readouterr().out.endswith(f"; next: tritonstack {following}\n")
 
 
-@pytest.mark.parametrize(
-    ("revision", "warned"), [("main", True), ("v1.0", True), ("0a1b2c3d", True), ("0a1b2c3d" * 5, False)]
-)
-def test_a_source_revision_that_can_move_is_a_warning(project, capsys, revision, warned):
-    new_model(project, "fresh", recipe="text-embedding", source=f"hf://example/model@{revision}")
-    assert run(["--project", str(project.root), "validate"]) == 0
-    warning = capsys.readouterr().err
-    assert (f"'{revision}'" in warning) == ("[TS303]" in warning) == warned
-
-
 RECIPES_WITH_TESTS = (
     "text-embedding",
     "text-pair-classification",
@@ -371,21 +321,6 @@ def test_placeholders_of_new_files_are_noted(project, capsys, recipe):
         (file.parent / PLACEHOLDER_IMAGE).write_bytes(placeholder_image(33))
     assert run(command) == 0
     assert "has a placeholder" not in capsys.readouterr().err
-
-
-def test_project_without_models_lists_none(tmp_path, capsys):
-    for folder in ("models", "environments"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "cdk.json").write_text("{}")
-    project = Project(tmp_path)
-    command = ["--project", str(tmp_path)]
-    assert run([*command, "validate"]) == 0
-    assert capsys.readouterr().out.count("none") == 2
-    new_environment(project, "dev", account="1" * 12, region="eu-west-1")
-    assert run([*command, "quotas", "dev"]) == 0
-    assert capsys.readouterr().out.startswith("none: ")
-    assert run([*command, "invoke", "dev", "search", "hello"]) == 2
-    assert "none" in capsys.readouterr().err
 
 
 KILLED = """\

@@ -15,13 +15,11 @@ from tests.cli.builds.stand_in_job import manifest_of
 from tests.moto_aws import simulated_aws
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, client_error
 from tritonstack.base.paths import Project
-from tritonstack.cli import progress
 from tritonstack.cli.context import Context
 from tritonstack.cli.output import Output
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
 from tritonstack.operations.builds.infrastructure import BuildInfra
-from tritonstack.operations.builds.jobs import NoRoomError
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows.builds import remote_build as module
@@ -185,21 +183,6 @@ def test_a_failed_job_reports_its_own_error(watched: Watched, monkeypatch: pytes
     assert outcome.error.remedy == "mend it"
 
 
-def test_output_of_a_failed_job_is_quoted(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched.logs.streams[f"{CPU}/1"] = ["Killed"]
-    phase = {"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "exit status 137"}]}
-
-    def act(build_id: str) -> None:
-        watched.codebuild.write_log(build_id)
-        watched.codebuild.end(build_id, "FAILED", phase)
-
-    when_looked_at(watched, monkeypatch, act)
-    (outcome,) = watched.run()
-    assert outcome.error is not None
-    assert outcome.error.message.endswith(" status 137\nKilled")
-    assert f"{CPU}/1 in /t-dev/builds" in str(outcome.error.remedy)
-
-
 def test_expired_credentials_end_monitoring_and_not_the_build(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,23 +291,3 @@ def test_credentials_that_expire_before_a_free_slot_do_not_end_monitoring_of_run
     assert late is not None
     assert "model-4" in late.message
     assert list(outcomes.values()) == [None] * 4
-
-
-def test_builder_image_waits_for_a_free_slot(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers: list[Any] = [NoRoomError("no room", remedy=None), NoRoomError("no room", remedy=None)]
-
-    def image_job(*_: object) -> Any:
-        if answers:
-            raise answers.pop()
-        service = CodeBuildJobs(watched.cloud, watched.build_stack, "tritonstack-dev-build-images")
-        started = service.start_with("job", 1, {"JOB": "job"})
-        watched.codebuild.end(started.id, "SUCCEEDED")
-        return service, service.poll(started.id), False
-
-    monkeypatch.setattr(module, "image_job", image_job)
-    monkeypatch.setattr(module, "missing_images", lambda *_: [OUTPUTS["CpuImage"]])
-    monkeypatch.setattr(progress, "_NOTEWORTHY_S", 0.0)  # shorter steps leave no line
-    assert watched.run(wait_for_it=False) == []
-    assert "build image 1" in capsys.readouterr().err

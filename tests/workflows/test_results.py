@@ -48,19 +48,6 @@ def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> No
         assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
-def test_the_package_exports_what_type_checkers_see() -> None:
-    tree = ast.parse((FOLDER / "__init__.py").read_text())
-    declared = {
-        alias.asname: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(tritonstack.workflows.__name__)
-        for alias in node.names
-    }
-    assert declared == {
-        name: getattr(tritonstack.workflows, name).__module__ for name in dir(tritonstack.workflows)
-    }
-
-
 def test_no_module_has_the_name_of_an_exported_function() -> None:
     """A submodule `deploy` of the package would replace the function `deploy` once it is imported."""
     children = {path.stem for path in FOLDER.iterdir()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tritonstack.base.error_kinds import NotDeployedError
 from tritonstack.operations.aws import Cloud, explain_denied
 from tritonstack.operations.deploying.assembly import Template
 from tritonstack.operations.deploying.endpoint_template import EndpointTemplate, parameter_of
@@ -41,7 +42,9 @@ def to_deployed(cloud: Cloud, stack: str, template: Template, state: EndpointSta
     names = {item.key: item.name for item in serving_resources(cloud, lambda owner: owner == stack)}
     target = names.get(state.deployed.lower(), state.deployed)  # an ARN has no upper-case letters
     described = describe_stack(cloud, stack)
-    values = described.parameters if described else {}
+    if described is None:  # the template's defaults are not what was deployed
+        raise NotDeployedError(f"stack {stack} no longer exists", remedy="deploy the environment again")
+    values = described.parameters
     parts = EndpointTemplate(template)
     if state.runs == "configuration":
         endpoint = parts.endpoint or {}

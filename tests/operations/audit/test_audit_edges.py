@@ -17,7 +17,7 @@ from tritonstack.operations.audit.listings import LISTINGS
 from tritonstack.operations.audit.report import Item, Report, audit
 from tritonstack.operations.audit.resources import AwsResource, Listing
 from tritonstack.operations.audit.services import alarms, scaling
-from tritonstack.operations.audit.tagged import Lists, scalable_targets, still_there, type_and_id
+from tritonstack.operations.audit.tagged import scalable_targets
 from tritonstack.operations.aws import Cloud, pages
 
 
@@ -93,11 +93,13 @@ def test_a_tagged_scalable_target_is_the_listed_one(cloud, monkeypatch):
     assert by_name == {("AWS::ApplicationAutoScaling::ScalableTarget", registered[arn])}
 
 
-def test_missing_permission_to_read_keys_is_an_error(cloud, monkeypatch):
-    key = cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+def test_a_key_that_cannot_be_described_is_an_error_and_hides_no_other(cloud, monkeypatch):
+    create = cloud.client("kms").create_key
+    key, mine = (create(Description=f"Encrypts all of {BASE}")["KeyMetadata"]["KeyId"] for _ in range(2))
     guard_key(cloud, monkeypatch, key, kept_out("no identity-based"))
     report = audit(cloud, SCOPE)
     assert ([item.service for item in report.not_listed], report.not_described) == (["kms"], ())
+    assert [item.id for item in report.resources] == [mine]
 
 
 def test_the_tagging_service_is_trusted_if_the_service_itself_rejects(cloud, monkeypatch):
@@ -145,18 +147,6 @@ class Models:
 
 def model_arn(name: str) -> str:
     return f"arn:aws:sagemaker:us-east-1:123456789012:model/{name.lower()}"
-
-
-def test_a_model_is_found_regardless_of_case(monkeypatch):
-    models = Models("EncoderModel-AbC", "RankerModel-DeF")
-    monkeypatch.setattr(Cloud, "client", lambda *_: models)
-    names = ("EncoderModel-AbC", "RankerModel-DeF", "Gone-GhI")
-    models_by_tag = [AwsResource(*type_and_id(model_arn(name))) for name in names]
-    lists: Lists = {}
-    cloud = Cloud("123456789012", "us-east-1", {})
-    there = [item.id for item in models_by_tag if still_there(cloud, item, lists)]
-    assert there == [model_arn(name) for name in names[:2]]
-    assert models.asked == ["list_models"]
 
 
 TOPIC_TEMPLATE = json.dumps(

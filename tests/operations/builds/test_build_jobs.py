@@ -22,7 +22,6 @@ from tritonstack.operations.builds.jobs import (
     NoRoomError,
     find_result,
     follow,
-    parse_event,
     start_or_attach,
 )
 from tritonstack.operations.builds.processing import ProcessingJobs
@@ -155,26 +154,6 @@ def test_a_limit_that_other_builds_use_up_leaves_no_free_slot(limits, other, cau
     assert begin(service)[1] is False
 
 
-@pytest.mark.parametrize(
-    ("status", "phases", "reason"),
-    [
-        (
-            "FAILED",
-            [{"phaseType": "BUILD", "phaseStatus": "FAILED", "contexts": [{"message": "exit status 1"}]}],
-            "BUILD: exit status 1",
-        ),
-        ("TIMED_OUT", [], "it took too long"),
-        ("FAULT", [], "CodeBuild failed"),
-        ("FAILED", [{"phaseType": "BUILD", "phaseStatus": "FAILED"}], "it failed"),
-    ],
-)
-def test_reason_of_a_failed_build(codebuild, service, status, phases, reason):
-    first, _ = begin(service)
-    codebuild.end(first, status, *phases)
-    state = service.poll(first)
-    assert (state.status, state.reason) == ("failed", reason)
-
-
 def test_following_gives_each_line_once_and_ends_with_the_build(codebuild, service):
     logs, first = StrictLogs(), begin(service)[0]
     stream = f"{PROJECT}/1"
@@ -216,19 +195,6 @@ def test_ctrl_c_detaches_from_a_build_without_stopping_it(codebuild, service):
         poll_s=0,
     )
     assert (state.status, codebuild.stopped) == ("running", [])
-
-
-@pytest.mark.parametrize(
-    ("line", "event"),
-    [
-        ('{"event": "built", "digest": "x"}', {"event": "built", "digest": "x"}),
-        ('{"other": 1}', None),
-        ('{"event": ', None),
-        ("[Container] Running command", None),
-    ],
-)
-def test_events_among_other_lines(line, event):
-    assert parse_event(line) == event
 
 
 def manifest(**changes: Any) -> dict[str, Any]:

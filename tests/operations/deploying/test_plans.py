@@ -67,13 +67,6 @@ def test_reasons_for_a_rollout(template, kind, path, value, reason):
     assert stack_plan.rollout.startswith("all at once,")
 
 
-def test_added_variants_are_named(template):
-    changed = copied(template)
-    variants = properties(changed, CONFIG)["ProductionVariants"]
-    variants.append({**variants[0], "VariantName": "challenger"})
-    assert "'challenger' is added" in plan(template, changed).reasons[0]
-
-
 def test_an_instance_type_change_needs_two_phases(synthesized):
     stack_plan = plan(
         synthesized().template(STACK), synthesized(instance_type="ml.m7i.xlarge").template(STACK)

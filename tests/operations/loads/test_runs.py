@@ -54,13 +54,6 @@ def test_answers_after_the_end_count_for_latency_but_not_for_throughput():
     assert run.percentiles_ms()[99.0] > 15_000
 
 
-def test_errors_are_counted_by_class_and_not_as_answers():
-    run = run_of(lambda _: 0.01, errors=lambda due: "ModelError 503" if due % 1 < 0.25 else "")
-    assert set(run.errors) == {"ModelError 503"}
-    assert run.failed_share == pytest.approx(0.25, abs=0.03)
-    assert run.answered_per_s == pytest.approx(75, rel=0.05)
-
-
 def test_rare_percentiles_need_enough_answers():
     assert set(run_of(lambda _: 0.01).percentiles_ms()) == {50.0, 90.0, 99.0}
     assert set(run_of(lambda _: 0.01, rate=2).percentiles_ms()) == {50.0}

@@ -22,6 +22,7 @@ from packages.local_cloud.tests.conftest import (  # noqa: F401 - fixtures
 from tests.operations.destruction.retained_site import BAD, ENDPOINT, STACK, Deployment
 from tests.operations.locks.locked_project import LockedProject
 from tests.operations.strict_aws import checked, client_error
+from tritonstack.base.error_kinds import NotDeployedError
 from tritonstack.operations import running
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.destruction.retained import ServingResource
@@ -128,6 +129,8 @@ def test_deploying_after_it_has_the_alarms_of_the_stack_again(incident, deployme
     used = deployment.sagemaker.describe_endpoint(EndpointName=ENDPOINT)["LastDeploymentConfig"]
     assert used["AutoRollbackConfiguration"] == alarms
     assert used["BlueGreenUpdatePolicy"]["TerminationWaitInSeconds"] == 1
+    with pytest.raises(NotDeployedError, match="gone"):
+        to_deployed(deployment.cloud, "gone", template, state)
 
 
 def test_a_configuration_that_was_rolled_back_before_is_skipped(incident, deployment):

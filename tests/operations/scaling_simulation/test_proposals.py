@@ -53,11 +53,6 @@ def test_the_present_policy_remains_if_nothing_is_cheaper():
     assert proposals[0].settings == {}
 
 
-def test_an_impossible_objective_has_no_policy():
-    proposals, _ = search(demand((600, 10)).approximated(), ScalingObjective(p99_ms=50))
-    assert proposals == []
-
-
 @pytest.mark.parametrize("offset_h", [5.5])
 def test_a_day_with_a_pattern_gets_a_schedule_in_utc(offset_h):
     """The busy hours are 08:00 to 18:00 in UTC, whatever the offset of the load's begin."""

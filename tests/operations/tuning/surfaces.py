@@ -44,18 +44,6 @@ def closed(cost_ms: float, spread: float) -> Measured:
     return Measured(throughput, p50, p50 * (1 + spread))
 
 
-def one_text_model(values: dict[str, float]) -> Measured:
-    """Instances and threads compete for cores; small batches cost calls, and large ones padding."""
-    instances, threads, tokens = values["instances"], values["threads"], values["tokens"]
-    busy = instances * threads
-    efficiency = min(busy, CORES) ** 0.9 / CORES * (1.0 if busy <= CORES else (CORES / busy) ** 0.35)
-    efficiency *= threads**-0.08
-    padding = 1 + 0.12 * abs(math.log2(tokens / (96 * threads)))
-    precision = {0.0: 1.0, 1.0: 0.55}[values["precision"]]
-    delay = 1 + 0.02 * math.sqrt(values["delay"] / 1000) - 0.03 * (instances > 1 and values["delay"] > 0)
-    return closed(2.0 * padding * precision * delay / efficiency, 0.4 + 0.25 * instances)
-
-
 MINILM_PER_SECOND = {
     (0.0, 0): {1: (250, 244, 224, 184), 2: (290, 296, 266, 223), 4: (270, 264, 230, 199)},
     (0.0, 5000): {1: (270, 302, 262, 257), 2: (165, 271, 206, 152), 4: (264, 171, 192, 205)},
@@ -85,20 +73,6 @@ def rugged(values: dict[str, float]) -> Measured:
 
 def _dimension(name: str, values: tuple[float, ...], start: int = 0, *, ordered: bool = True) -> Dimension:
     return Dimension(name, values, start, ordered)
-
-
-TEXTS = Surface(
-    SearchSpace(
-        (
-            _dimension("instances", (1, 2, 3, 4, 8), 1),
-            _dimension("threads", (1, 2, 4), 1),
-            _dimension("tokens", (64, 128, 256, 512), 1),
-            _dimension("delay", (0, 1000, 5000)),
-            _dimension("precision", (0.0, 1.0), ordered=False),
-        )
-    ),
-    one_text_model,
-)
 
 
 MEASURED = Surface(

@@ -46,13 +46,6 @@ def test_the_request_asks_for_a_binary_answer(site: Site) -> None:
     assert "client.infer(" in printed(site, "python").text  # decodes every answer by itself
 
 
-def test_halves_are_also_sent_in_binary_form(site: Site) -> None:
-    stock(site, np.float16, sent_as=np.float16)
-    request = printed(site)
-    size = int(request.content_type.rpartition("=")[2])
-    assert json.loads(request.body[:size])["parameters"] == {"binary_data_output": True}
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_other_outputs_are_asked_for_in_json(site: Site, language: str) -> None:
     stock(site, np.float32)

@@ -14,7 +14,6 @@ import pytest
 from tests.operations.smoke.smoke_environment import (
     ASKED,
     StreamingEndpoint,
-    model_error,
     sequence,
 )
 from tests.operations.strict_aws import checked
@@ -33,8 +32,6 @@ from tests.workflows.invocation.invoked_site import (
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import document
 from tritonstack.cli.main import run
-from tritonstack.client import ModelRequestError, QueuedRequestError
-from tritonstack.project.loading import load_workspace
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.workflows import Session, invoke
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
@@ -58,12 +55,6 @@ def test_texts_need_no_manifest(site: Site) -> None:
         "responses": [],
     }
     assert endpoints.calls[0]["EndpointName"] == "tritonstack-dev-search"
-
-
-def test_test_texts_are_sent_by_default(site: Site) -> None:
-    site.answers(length)
-    spec = load_workspace(site.project, "dev").models["minilm"].record
-    assert site.invoke().inputs == spec.test_texts
 
 
 def test_an_unknown_endpoint_is_named(site: Site) -> None:
@@ -97,13 +88,6 @@ def test_the_first_step_of_a_sequence_is_a_whole_one(site: Site) -> None:
     parameters = endpoints.headers[0]["parameters"]
     assert parameters["sequence_id"] > 0
     assert (parameters["sequence_start"], parameters["sequence_end"]) == (True, True)
-
-
-def test_texts_go_to_the_only_input_of_another_model(site: Site) -> None:
-    site.model(TOKENS, SINGLE)
-    site.stock(inputs=(TensorSpec(name="PROMPT", datatype="BYTES", shape=(1,)),))
-    site.answers(lambda inputs: {"seen": np.array([[float(inputs["PROMPT"].tolist() == [[b"a"], [b"[b"]])]])})
-    assert site.invoke("a", "[b").outputs["seen"].tolist() == [[1.0]]
 
 
 # Streams
@@ -230,14 +214,6 @@ def test_labels_are_requested_from_triton(site: Site) -> None:
     assert np.load(file)["scores"].tolist() == [["positive", "negative"]]
 
 
-def test_labels_of_a_model_without_labels_are_an_error(site: Site) -> None:
-    site.stock(inputs=(X,), outputs=(Y,))
-    endpoints = site.answers(length)
-    with pytest.raises(UsageError, match=r"has labels; .* y \("):
-        site.invoke("good", top=1)
-    assert endpoints.calls == []
-
-
 # Bad input sends nothing
 
 
@@ -290,15 +266,6 @@ def test_an_artifact_that_is_not_published_is_an_error(site: Site) -> None:
     assert "tritonstack deploy dev" in str(caught.value.remedy)
 
 
-def test_errors_of_the_model_are_reported(site: Site) -> None:
-    def fail(_: Arrays) -> Arrays:
-        raise model_error("[x] is no text", status=400)
-
-    site.answers(fail)
-    with pytest.raises(ModelRequestError, match=r"\[x\] is no text"):
-        site.invoke("a")
-
-
 # Outputs
 
 
@@ -313,24 +280,6 @@ def test_outputs_are_printed_and_saved(site: Site, capsys: pytest.CaptureFixture
     assert output.out.splitlines()[0] == "y: float32, shape [2, 3]"
     assert f"wrote {file}" in output.err
     assert np.load(file)["y"].tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]
-
-
-def test_outputs_that_cannot_be_saved_are_printed(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    site.model(TOKENS, SINGLE)
-    site.stock(inputs=(X,), outputs=(Y,))
-    folder = site.root / "answers"
-    folder.mkdir()
-
-    def answer(inputs: Arrays) -> Arrays:
-        folder.rmdir()
-        return double(inputs)
-
-    site.answers(answer)
-    arguments = ["--input", "x=[[1, 2, 3]]", "--save", str(folder / "answer.npz")]
-    assert run(["--project", str(site.project.root), "invoke", "dev", "search", *arguments]) == 2
-    output = capsys.readouterr()
-    assert output.out.splitlines()[0] == "y: float32, shape [1, 3]"
-    assert "error[TS901]" in output.err
 
 
 # Asynchronous endpoints
@@ -367,14 +316,6 @@ def test_an_asynchronous_endpoint_is_called_through_s3(site: Site) -> None:
     answer = site.invoke("a text")
     assert document(answer)["outputs"] == {"TEXT": [["a text"]]}
     assert queue.key.startswith("requests/tritonstack-dev-search/invoke/")
-
-
-def test_a_failure_of_an_asynchronous_endpoint_is_reported(site: Site) -> None:
-    site.model(MODEL, QUEUED)
-    site.stock(inputs=(X,), outputs=(Y,))
-    site.use(Queue(failure="out of memory"))
-    with pytest.raises(QueuedRequestError, match="out of memory"):
-        site.invoke("a text")
 
 
 class SilentEndpoint:

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT, example
+from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT
 from tests.projects import MODEL, edit
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.errors import UsageError
@@ -88,13 +88,6 @@ def test_each_language_calls_a_decoupled_model(site: Site, language: str) -> Non
     assert "JSON.parse" not in request.text  # the answer is a series of events
 
 
-def test_curl_signs_the_request_for_the_region(site: Site) -> None:
-    text = printed(site).text
-    assert '--aws-sigv4 "aws:amz:us-east-1:sagemaker"' in text
-    assert '"https://runtime.sagemaker.us-east-1.amazonaws.com/endpoints/tritonstack-dev-search/inv' in text
-    assert "X-Amz-Security-Token: $AWS_SESSION_TOKEN" in text
-
-
 @pytest.mark.parametrize(
     ("language", "expected"),
     [
@@ -120,17 +113,6 @@ def test_variants_and_components_are_addressed(site: Site) -> None:
     assert 'Target-Variant: challenger"' in printed(site, variant="challenger").text
     edit(site.project.environment_file("dev"), COMPARED, COMPONENTS)
     assert 'inference_component="tritonstack-dev-search-component"' in printed(site, "python").text
-
-
-def test_numbers_come_from_the_stored_example(site: Site) -> None:
-    site.model(TOKENS, SINGLE)
-    site.stock(example(), inputs=(X,), outputs=(Y,))
-    request = printed(site, "python")
-    assert '"x": np.array([[1.0, 2.0, 3.0]], dtype=np.float32)' in request.text
-    ast.parse(request.text)
-    assert json.loads(request.body) == {
-        "inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1.0, 2.0, 3.0]}]
-    }
 
 
 @pytest.mark.parametrize(

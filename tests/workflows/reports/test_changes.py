@@ -14,7 +14,6 @@ from tritonstack.base.paths import Project
 from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.workflows.reports import changes
 from tritonstack.workflows.reports.changes import ChangeReader
-from tritonstack.workflows.reports.report import ReportOptions, collect
 from tritonstack.workflows.reports.report_data import DeployChanges, Gaps
 from tritonstack.workflows.session import Session
 
@@ -76,12 +75,3 @@ def test_stacks_are_compared_again_only_after_a_change(
     assert comparisons.count == 2
     assert read(EnvironmentStatus("dev", "1" * 12, "eu-west-1", endpoints=())) == (FOUND, [])
     assert comparisons.count == 3
-
-
-@pytest.mark.e2e
-def test_a_report_compares_with_the_account(project: Project, account: str) -> None:
-    edit(project.environment_file("dev"), "111111111111", account)
-    report = collect(Session(project), ReportOptions())
-    (dev,) = report.environments
-    subjects = [gap.subject for gap in report.missing]
-    assert (dev.changes is not None) != any(subject.startswith("changes by") for subject in subjects)

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import io
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.browser import Browser, Page, browser
 from tests.workflows.reports.sample import sample_report
@@ -24,18 +20,12 @@ pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).resolve().parents[3]
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-PICTURES = Path(__file__).parent / "screenshots"
 VIEWS: dict[str, dict[str, Any]] = {
     "light": {"width": 1280},
     "dark": {"width": 1280, "scheme": "dark"},
     "phone": {"width": 375},
     "print": {"width": 760, "media": "print", "scheme": "dark"},
 }
-SCALE = 0.25
-"""Of the pictures in the repository: layout and colors matter, not the shape of letters."""
-BLOCK = 8
-MOST_CHANGED = 0.06
-"""Share of blocks that may differ: fonts of machines differ."""
 WAIT_S = 20
 REACHABLE = (
     "[...document.querySelectorAll('main a, main summary, main [tabindex=\"0\"]')]"
@@ -120,34 +110,6 @@ def test_everything_is_printed_in_light_colors(page: Page) -> None:
     printed = page.printed()
     assert printed.startswith(b"%PDF-")
     assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") >= 3
-
-
-def blocks(png: bytes) -> np.ndarray[Any, Any]:
-    """Return the mean color of each block of a picture."""
-    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.float64)
-    height, width = (size // BLOCK * BLOCK for size in pixels.shape[:2])
-    return pixels[:height, :width].reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK, 3).mean(axis=(1, 3))
-
-
-def changed(before: bytes, other: bytes) -> float:
-    """Return the share of blocks that differ, after both are made equally high."""
-    first, second = blocks(before), blocks(other)
-    if abs(len(first) - len(second)) > 0.08 * len(first) or first.shape[1] != second.shape[1]:
-        return 1.0
-    rows = np.linspace(0, len(second) - 1, len(first)).round().astype(int)
-    return float((np.abs(first - second[rows]).max(axis=2) > 40).mean())
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_page_looks_like_its_screenshot(page: Page, view: str) -> None:
-    page.show_as(**VIEWS[view])
-    picture, kept = page.picture(scale=SCALE), PICTURES / f"{view}.png"
-    if "UPDATE_SNAPSHOTS" in os.environ:
-        PICTURES.mkdir(exist_ok=True)
-        Image.open(io.BytesIO(picture)).convert("P", palette=Image.Palette.ADAPTIVE, colors=64).save(
-            kept, optimize=True
-        )
-    assert changed(picture, kept.read_bytes()) <= MOST_CHANGED
 
 
 def test_a_watched_page_reloads_itself(chromium: Browser, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,15 +14,11 @@ from tests.operations.strict_aws import client_error
 from tests.projects import edit, write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.base.results import document
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.records.lock_writing import lock_text
 from tritonstack.records.locks import Built, Lock, RolledBack, entry_of
-from tritonstack.records.manifests import Manifest
-from tritonstack.spec.environments.promotion import DAYS
-from tritonstack.workflows.reports.environments import describe_days
 from tritonstack.workflows.reports.live_state import LiveCache, read_live_state
-from tritonstack.workflows.reports.report import ReportOptions, collect, default_file, report
+from tritonstack.workflows.reports.report import ReportOptions, collect, report
 from tritonstack.workflows.reports.report_data import MissingData, ReportData
 from tritonstack.workflows.session import Session
 
@@ -155,20 +150,6 @@ def test_a_longer_timeline_names_what_it_omits(project: Project, monkeypatch: py
     assert "1 older" in gap.reason
 
 
-@pytest.mark.parametrize(
-    ("days", "text"),
-    [
-        (("MON", "FRI"), "MON, FRI"),
-        (("FRI", "MON", "TUE", "WED"), "MON–WED, FRI"),
-        (DAYS, "MON–SUN"),
-        (("SUN",), "SUN"),
-        (("SAT", "SUN", "MON"), "MON, SAT–SUN"),
-    ],
-)
-def test_only_adjacent_days_of_a_window_are_joined(days: tuple[str, ...], text: str) -> None:
-    assert describe_days(days) == text
-
-
 def test_days_of_a_window_are_in_the_gates(project: Project) -> None:
     window = 'windows: [{days: [MON, FRI], start: "09:00", end: "16:00"}]'
     edit(project.environment_file("prod"), "soaked_hours: 24,", f"soaked_hours: 24, {window},")
@@ -233,28 +214,6 @@ def test_a_denied_manifest_is_named_with_its_reason(
     assert "tritonstack build" not in gap.remedy
 
 
-def test_damaged_examples_keep_the_measurements(project: Project) -> None:
-    built = _local_artifact(project)
-    folder = project.artifacts_dir / "models" / "minilm" / built.digest
-    (folder / "examples.json").write_text("{")
-    report = collect(Session(project), OFFLINE)
-    assert report.models[0].manifest == built
-    (gap,) = [gap for subject, gap in gaps_of(report).items() if subject.startswith("worst example")]
-    assert "no examples" in gap.reason
-
-
-def _local_artifact(project: Project) -> Manifest:
-    built = manifest("minilm", digest="cd" * 32, **measured())
-    served = built.parity[-1].model_copy(update={"stage": "served", "worst_case": "test_inputs[0]"})
-    built = built.model_copy(update={"parity": (served,)})
-    folder = project.artifacts_dir / "models" / "minilm" / built.digest
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(built.to_json())
-    with tarfile.open(folder / "model.tar.gz", "w:gz"):
-        pass
-    return built
-
-
 def test_a_rolled_back_artifact_names_what_it_replaced(project: Project) -> None:
     session = Session(project)
     as_of = session.workspace("dev").hashes["minilm"]
@@ -267,27 +226,3 @@ def test_a_rolled_back_artifact_names_what_it_replaced(project: Project) -> None
     edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
     (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
     assert (locked.instead_of, locked.outdated != "") == (None, True)
-
-
-def test_projects_with_one_state_folder_keep_separate_reports(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITONSTACK_HOME", str(tmp_path / "home"))
-    file = default_file(Session(project))
-    assert file == project.root / ".tritonstack" / "report.html"
-    assert file.parent.is_dir()
-
-
-def test_the_result_names_file_and_size(project: Project, tmp_path: Path) -> None:
-    session = Session(project)
-    written = report(session, default_file(session), OFFLINE)
-    assert written.file.stat().st_size == written.size_bytes
-    assert written.file.is_relative_to(project.own_state_dir)
-    data = document(written)
-    assert data["report"]["environments"] == ["dev", "prod"]
-
-
-def test_an_unknown_environment_is_a_usage_error(project: Project) -> None:
-    with pytest.raises(UsageError, match="'prd'") as caught:
-        collect(Session(project), ReportOptions(("prd",), offline=True))
-    assert "'prod'" in str(caught.value.remedy)

@@ -16,8 +16,7 @@ import pytest
 from tests.client.light.wire import WireRequest, WireServer, reply
 from tests.operations.loads.test_captures import record
 from tests.projects import edit
-from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, Site, X, Y
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import document
 from tritonstack.cli.main import run
@@ -86,15 +85,6 @@ def test_users_send_the_given_texts_in_turn(site: Site, served: Any) -> None:
     assert "slices" not in document(result)["runs"][0]
 
 
-def test_the_examples_of_the_build_are_sent_by_default(site: Site, served: Any) -> None:
-    site.model(TOKENS, SINGLE)
-    server = served(lambda _: reply())
-    site.stock(inputs=(X,), outputs=(Y,))
-    measured(site, rates=(20,), is_even=True)
-    assert len(server.requests) == 20
-    assert inputs_of(server.requests[0])["x"].shape == (1, 3)
-
-
 def test_errors_are_counted_by_class_and_not_retried(site: Site, served: Any) -> None:
     failed = reply(
         json.dumps({"OriginalStatusCode": 503, "Message": "full"}).encode(),
@@ -132,17 +122,6 @@ def test_no_answer_at_all_is_an_error_and_the_run_is_saved(
     assert command(site, "--rate", "10", "--even", "--save", str(tmp_path / "a.json")) == 1
     assert "error[TS914]" in capsys.readouterr().err
     assert sum(load_runs(tmp_path / "a.json").runs[0].errors.values()) == 10
-
-
-@pytest.mark.parametrize("option", ["--save", "--plot"])
-def test_a_file_that_cannot_be_written_is_an_error_before_the_load(
-    site: Site, served: Any, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server = served(lambda _: reply())
-    for name, reason in (("missing/a", "its folder does not exist"), (".", "Is a directory")):
-        assert command(site, option, str(tmp_path / name)) == 2
-        assert reason in capsys.readouterr().err
-    assert server.requests == []
 
 
 @pytest.mark.parametrize(("option", "as_json"), [("--save", False), ("--save", True), ("--plot", True)])
@@ -264,11 +243,3 @@ def test_the_cost_on_aws_is_said_before_and_needs_consent(
     assert server.requests == []
     assert run([*command, "--yes"]) == 0
     assert server.requests
-
-
-def test_the_local_cloud_costs_nothing(site: Site, served: Any) -> None:
-    file = site.project.environment_file("dev")
-    account = load_workspace(site.project, "dev").spec.account
-    edit(file, account, EMBEDDED_ACCOUNT)
-    served(lambda _: reply())
-    assert plan_bench(Session(site.project), "dev", "search", ["a"]).cost == ""

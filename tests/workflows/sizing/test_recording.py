@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
-from tritonstack.operations.loads import evidence
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
@@ -187,43 +185,6 @@ def test_scaling_counts_for_the_level_in_which_it_happens(recorded: Any) -> None
     assert event.note.startswith("on 2 to 5 x ")
 
 
-def test_an_endpoint_that_is_being_scaled_is_recorded(recorded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto scales at once, and has no pending deployments."""
-    pending: dict[str, Any] = {}
-
-    class Describing:
-        def __init__(self, real: Any) -> None:
-            self._real = real
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._real, name)
-
-        def describe_endpoint(self, **names: str) -> dict[str, Any]:
-            endpoint: dict[str, Any] = self._real.describe_endpoint(**names) | {"EndpointStatus": "Updating"}
-            (variant,) = endpoint["ProductionVariants"]
-            variant |= {"CurrentInstanceCount": 1, "DesiredInstanceCount": 3}
-            return endpoint | pending
-
-    client = RecordingCloud.client
-    monkeypatch.setattr(
-        RecordingCloud,
-        "client",
-        lambda self, service: (
-            Describing(client(self, service)) if service == "sagemaker" else client(self, service)
-        ),
-    )
-    site = recorded()
-    serve(DIGESTS["minilm"])
-    site.bench()
-    (event,) = site.events()
-    assert event.load_test is not None
-    levels = event.load_test.levels
-    assert {(level.lowest_instances, level.highest_instances) for level in levels} == {(1, 3)}
-    pending["PendingDeploymentSummary"] = {"EndpointConfigName": "later"}
-    with pytest.raises(TritonstackError, match="is Updating"):
-        site.bench()
-
-
 def test_a_trace_is_marked(recorded: Any, tmp_path: Path) -> None:
     site = recorded()
     serve(DIGESTS["minilm"])
@@ -249,14 +210,6 @@ def test_credentials_without_write_access_are_an_error(
     with pytest.raises(TritonstackError, match="Access Denied") as caught:
         site.bench()
     assert "events/" in str(caught.value.remedy)
-
-
-def test_the_documentation_lists_each_permission() -> None:
-    calls = set(re.findall(r"\.(describe_\w+)\(", Path(evidence.__file__).read_text()))
-    assert len(calls) == 4
-    page = (Path(__file__).parents[3] / "docs/load-tests.md").read_text()
-    for call in calls:
-        assert f"`sagemaker:{call.title().replace('_', '')}`" in page
 
 
 def test_one_of_several_variants_is_required(recorded: Any) -> None:

@@ -107,14 +107,6 @@ def test_runs_of_another_space_are_not_used(record: RunRecord, dimensions: tuple
     assert read(other) == ([], [])
 
 
-@pytest.mark.parametrize("content", ["", "\n", '{"choice": {}}\n', "no JSON\n"])
-def test_a_damaged_record_is_not_used(record: RunRecord, content: str) -> None:
-    record.file.write_text(content)
-    assert read(record)[0] == []
-    record.append(RUNS[0])
-    assert read(record) == (RUNS[:1], [])
-
-
 def test_one_search_at_a_time_until_its_process_ends(tmp_path: Path) -> None:
     project = Project(tmp_path)
     command = [sys.executable, "-c", SEARCHING, str(tmp_path)]
@@ -129,11 +121,6 @@ def test_one_search_at_a_time_until_its_process_ends(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
     with only_search(project):
         assert searches_dir(project).is_dir()
-
-
-def test_an_error_within_a_search_is_not_that_of_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(BlockingIOError), only_search(Project(tmp_path)):
-        raise BlockingIOError
 
 
 def test_what_is_not_of_a_search_stays(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,14 +20,13 @@ from tritonstack.base.paths import Project
 from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud, cloud_of
-from tritonstack.operations.scaling_simulation.demand import MOST_FOLLOWED
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.workflows import Session, SimulationOptions, simulate
 from tritonstack.workflows.sizing.bench import Period
-from tritonstack.workflows.sizing.simulation_options import parse_objective, parse_popularity, parse_window
+from tritonstack.workflows.sizing.simulation_options import parse_objective
 
 SCALING = """\
     scaling:
@@ -132,27 +130,6 @@ def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize("name", ["missing/a.svg", "."])
-def test_a_chart_that_cannot_be_written_is_an_error_before_the_simulation(
-    project: Project, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(project, "--plot", str(project.root / name)) == 2
-    printed = capsys.readouterr()
-    assert "error[TS901]" in printed.err
-    assert "simulate" not in printed.err.partition("error")[0]
-    assert printed.out == ""
-
-
-def test_results_as_json(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--trace", str(project.root / "spike.csv"), "--bench", str(project.root / "one.json")]
-    assert run(["--json", "--project", str(project.root), "simulate", "dev", "search", *words]) == 0
-    result = json.loads(capsys.readouterr().out)
-    present = result["present"]
-    assert present["lost"] == sum(round(part["lost"]) for part in present["slices"])
-    assert present["cost"] == pytest.approx(present["instance_hours"] * 0.2, rel=1e-3)
-    assert result["proposal"] is None
-
-
 def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     edit(project.environment_file("dev"), "prices: {ml.c7i.xlarge: 0.2}\n", "")
     assert command(project) == 0
@@ -160,19 +137,6 @@ def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.Captur
     assert "of ml.c7i.xlarge" in printed.err
     assert "instance hours" in printed.out
     assert "cost" not in printed.out
-
-
-def test_an_impossible_objective_is_an_error(project: Project) -> None:
-    with pytest.raises(TritonstackError, match="p99=20ms,lost=0") as caught:
-        simulated(project, objective=parse_objective("p99=20ms,lost=0"))
-    assert caught.value.code == "TS916"
-
-
-def test_large_loads_are_approximated_and_scaled(project: Project) -> None:
-    run_ = simulated(project, factor=20.0).run
-    assert run_.requests == pytest.approx(20 * 48_000, rel=0.02)
-    assert run_.requests > MOST_FOLLOWED
-    assert not run_.is_followed
 
 
 def test_the_manifest_is_used_without_a_load_test(
@@ -375,10 +339,3 @@ def test_loads_and_curves_that_are_refused(project: Project) -> None:
     (project.root / "bad.csv").write_text("minute,count\n")
     with pytest.raises(TritonstackError, match=r"bad\.csv:1: "):
         simulated(project, trace=project.root / "bad.csv")
-
-
-def test_options_are_parsed() -> None:
-    assert parse_objective("p99=1.5s,lost=0.1%").describe() == "p99=1500ms,lost=0.1%"
-    assert parse_objective("lost=0").p99_ms is None
-    assert parse_window("2h/30m").end == 9000
-    assert parse_popularity(["a=3", "b=1"]) == {"a": 3.0, "b": 1.0}

@@ -29,7 +29,7 @@ from tritonstack.workflows.sizing.search_folders import (
     only_search,
     searches_dir,
 )
-from tritonstack.workflows.sizing.tune import FileChange, changes_of, measure_choice, write_changes
+from tritonstack.workflows.sizing.tune import FileChange, changes_of, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
 from tritonstack.workflows.sizing.tuned_builds import FormBuilder
@@ -56,30 +56,6 @@ batching: {max_batch: &one 1}
 triton: {instances: [{count: *one}]}
 """
 """Two settings that cannot change alone."""
-CALLER = """\
-name: caller
-description: Doubles with another model.
-recipe: {kind: python, calls: [double]}
-test_inputs: [{inputs: {x: [1.0, 2.0]}, outputs: {y: [2.0, 4.0]}}]
-"""
-CALLING = """\
-import asyncio
-
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    async def execute(self, requests):
-        return await asyncio.gather(*map(self.answer, requests))
-
-    async def answer(self, request):
-        x = pb_utils.get_input_tensor_by_name(request, "x")
-        call = pb_utils.InferenceRequest(model_name="double", inputs=[x], requested_output_names=["y"])
-        response = await call.async_exec()
-        if response.has_error():
-            return pb_utils.InferenceResponse(error=response.error())
-        return pb_utils.InferenceResponse([pb_utils.get_output_tensor_by_name(response, "y")])
-"""
 
 
 @pytest.fixture
@@ -154,24 +130,6 @@ def test_an_interrupted_search_resumes_finds_more_instances_and_leaves_nothing(
     capsys.readouterr()
 
 
-@pytest.mark.soak
-def test_the_command_prints_runs_curves_and_a_diff(
-    shop: Project, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    chart = tmp_path / "chart.svg"
-    command = ["tune", "double", "--users", "4", "--duration", "1", "--runs", "2", "--plot", str(chart)]
-    assert run(["--project", str(shop.root), *command]) == 0
-    output = capsys.readouterr()
-    assert "as it is" in output.out
-    assert "now" in output.out
-    assert "searched: double: instances: 1, 2" in output.err
-    assert "<svg" in chart.read_text()
-    assert left_behind(shop) == []
-    assert run(["--project", str(shop.root), "--json", *command[:-2], "--p99", "1"]) == 1
-    result = json.loads(capsys.readouterr().out)
-    assert (result["meets"], result["server"], len(result["runs"])) == (False, "embedded", 2)
-
-
 @pytest.mark.e2e
 def test_an_endpoint_has_threads_and_only_what_transfers_is_searched(shop: Project) -> None:
     edit(shop.environment_file("local"), "ml.c7i.large", "ml.c7i.large")
@@ -243,17 +201,6 @@ def test_a_search_keeps_what_others_have_recorded(shop: Project, tmp_path: Path)
     assert (plan.folder / "runs.jsonl").read_text() == recorded
 
 
-@pytest.mark.soak
-def test_a_run_whose_requests_take_longer_than_its_first_part_is_measured_whole(shop: Project) -> None:
-    shop.model_file("double").with_name("model.py").write_text(python_model("x * 2", "time.sleep(1.2)"))
-    plan = planned(shop, TuneOptions(users=2, seconds=3.0))
-    start = plan.search.space.start
-    measured = measure_choice(plan, start, [], is_whole=False)
-    assert (measured.violation, measured.p50_ms > 1000) == ("", True)
-    short = replace(plan, load=replace(plan.load, seconds=0.5))
-    assert "no answers" in measure_choice(short, start, [], is_whole=True).violation
-
-
 @pytest.mark.parametrize("sized", [False, True])
 def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sized: bool
@@ -322,30 +269,6 @@ def test_an_endpoint_is_searched_and_its_files_are_written(
     assert "searched: endpoint: OMP_NUM_THREADS: 1, 2" in output.err
     assert "as it is" in output.out
     assert [folder.name for folder in left_behind(shop)] == [plan.folder.name]
-
-
-@pytest.mark.soak
-def test_called_models_are_searched_with_the_code_that_calls_them(shop: Project) -> None:
-    folder = shop.root / "models" / "caller"
-    folder.mkdir()
-    (folder / "model.yaml").write_text(CALLER)
-    (folder / "model.py").write_text(CALLING)
-    plan = plan_tuning(Session(shop), "caller", options=OPTIONS)
-    result = tune(Session(shop), plan, curve=False)
-    assert [run.violation for run in result.runs] == [""] * len(result.runs)
-    last = tuple(len(dimension.values) - 1 for dimension in plan.search.space.dimensions)
-    measured = measure_choice(plan, last, [], is_whole=True)
-    assert measured.answered_per_s > result.now.answered_per_s
-
-    changes = tuple(changes_of(Session(shop), plan, last))
-    write_changes(Session(shop), plan, changes)
-    assert [change.name for change in changes] == ["models/caller/model.yaml", "models/double/model.yaml"]
-    models = load_models(shop, "caller")
-    for model in ("caller", "double"):
-        most = {setting.field: value for setting, value in plan.values(last) if setting.model == model}
-        spec = models[model].record
-        assert [group.count for group in spec.triton.instances] == [most["instances"]]
-        assert spec.batching.queue_delay_us == most["queue_delay_us"]
 
 
 @pytest.mark.soak

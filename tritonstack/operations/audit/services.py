@@ -38,26 +38,32 @@ def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
 def keys(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource | UnreadableResource]:
     """List keys; a key has no name, so its tags decide.
 
-    A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
+    A key whose policy denies this caller was not created by these stacks, which delegate access to IAM. Another
+    failure is raised after the readable keys, so that it hides none of them.
     """
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
 
-    def describe(key_id: str) -> AwsResource | UnreadableResource | None:
+    def describe(key_id: str) -> AwsResource | UnreadableResource | ClientError | None:
         try:
             key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
         except ClientError as error:
             if is_kept_out(error):
                 return UnreadableResource("AWS::KMS::Key", key_id)
-            if is_absent(error):
-                return None  # deleted meanwhile
-            raise
+            return None if is_absent(error) else error  # None: deleted meanwhile
         if key["KeyManager"] != "CUSTOMER" or not described.search(key.get("Description", "")):
             return None
         return AwsResource("AWS::KMS::Key", key_id, pending=key["KeyState"] == "PendingDeletion")
 
     ids = [key["KeyId"] for key in pages(kms, "list_keys", "Keys")]
-    yield from filter(None, in_parallel(describe, ids))
+    failures: list[ClientError] = []
+    for answer in in_parallel(describe, ids):
+        if isinstance(answer, ClientError):
+            failures.append(answer)
+        elif answer is not None:
+            yield answer
+    if failures:
+        raise failures[0]
 
 
 def repositories(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
