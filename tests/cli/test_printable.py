@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tests.operations.verification.test_status import NOW, event
+from tests.cli.operate.test_status import NOW, event
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.output import Output
 from tritonstack.cli.rendering.hanging import HangingText

@@ -286,19 +286,6 @@ def test_an_error_names_the_option(project, capsys, arguments, option):
     assert contents(project) == before
 
 
-def test_the_next_steps_fit_the_recipe_and_the_environment(project, capsys):
-    command = ["--project", str(project.root), "new"]
-    assert run([*command, "model", "chat", "--recipe", "vllm", "--source", SOURCE]) == 0
-    assert "containers/" in capsys.readouterr().out
-    assert run([*command, "endpoint", "again", "--environment", "local", "--model", "double"]) == 0
-    assert "local --no-publish" in capsys.readouterr().out
-    new_environment(project, "qa", account="1" * 12, region="eu-west-1")
-    new_environment(project, "live", account="2" * 12, region="eu-west-1", promote_from="qa")
-    for environment, following in (("qa", "build qa"), ("live", "promote qa live")):
-        assert run([*command, "endpoint", "again", "--environment", environment, "--model", "double"]) == 0
-        assert capsys.readouterr().out.endswith(f"; next: tritonstack {following}\n")
-
-
 RECIPES_WITH_TESTS = (
     "text-embedding",
     "text-pair-classification",

@@ -269,25 +269,3 @@ def test_without_waiting_builds_without_a_slot_are_reported(watched: Watched) ->
     assert outcome.error.message.startswith("the build of ")
     assert "4 active builds" in outcome.error.message
     assert len(watched.codebuild.started) == 4
-
-
-def test_credentials_that_expire_before_a_free_slot_do_not_end_monitoring_of_running_builds(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched.models = [f"model-{number}" for number in range(5)]
-    attempts = CodeBuildJobs.attempts
-
-    def expiring(self: Any, job: str) -> Any:
-        if len(watched.codebuild.started) == 4:
-            raise client_error(
-                "ListBuildsForProject", "ExpiredTokenException", "The security token has expired"
-            )
-        return attempts(self, job)
-
-    monkeypatch.setattr(CodeBuildJobs, "attempts", expiring)
-    when_looked_at(watched, monkeypatch, lambda build_id: watched.finish(build_id) and None)
-    outcomes = {outcome.needed.model: outcome.error for outcome in watched.run()}
-    late = outcomes.pop("model-4")
-    assert late is not None
-    assert "model-4" in late.message
-    assert list(outcomes.values()) == [None] * 4

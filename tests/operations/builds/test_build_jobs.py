@@ -131,13 +131,6 @@ def test_a_repeated_request_attaches_to_the_running_job(codebuild, service):
     assert (second != first, attached) == (True, False)
 
 
-def test_a_quota_of_zero_is_named():
-    service = CodeBuildJobs(account(codebuild=StrictCodeBuild(PROJECT, quota=0)), GROUND, PROJECT)
-    with pytest.raises(BuildJobError, match="than 0 builds") as caught:
-        begin(service)
-    assert "tritonstack quotas" in str(caught.value.remedy)
-
-
 @pytest.mark.parametrize(
     ("limits", "other", "cause"),
     [({"limit": 1}, PROJECT, "1 active builds"), ({"quota": 1}, "another", "1 builds in queue")],

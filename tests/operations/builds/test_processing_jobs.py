@@ -2,11 +2,10 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from tests.operations.builds.test_build_jobs import GROUND, ON_L4, account, begin
 from tests.operations.strict_aws import BEGAN, StrictLogs, StrictProcessing
-from tritonstack.operations.builds.jobs import JobState, LogTail
+from tritonstack.operations.builds.jobs import LogTail
 from tritonstack.operations.builds.processing import SCRIPT, ProcessingJobs
 
 
@@ -60,18 +59,3 @@ def test_a_jobs_log_is_found_by_its_name_and_that_of_a_deleted_job_is_ignored():
     logs.streams[f"{name}/algo-1-2"] = ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == ["a", "b", "c"]
     assert tail.new_lines(service.poll(name)) == []
-
-
-class Gap(StrictLogs):
-    """A stream whose first page is empty, as CloudWatch Logs may answer before the end."""
-
-    def get_log_events(self, **parameters: Any) -> dict[str, Any]:
-        if "nextToken" not in parameters:
-            return {"events": [], "nextForwardToken": "0"}
-        return super().get_log_events(**parameters)
-
-
-def test_an_empty_page_is_not_the_end_of_a_log():
-    logs, state = Gap(), JobState("id", "running", "", log_group="g", log_stream="s")
-    logs.streams["s"] = ["a", "b", "c"]
-    assert LogTail(logs).new_lines(state) == ["a", "b", "c"]

@@ -142,28 +142,12 @@ def test_an_untouched_component_is_not_asked_for(ask, template):
     assert ask(None, template, None) == {}
 
 
-def test_a_component_that_does_not_exist_starts_with_the_defaults(ask, template):
-    ask._stub.add_client_error(
-        "describe_inference_component", "ValidationException", f"Could not find inference component {NAME}"
-    )
-    assert ask(template, another_artifact(template), None) == {}
-
-
 @pytest.mark.parametrize(("running", "kept"), [(0, 1), (1, 1), (2, 2), (8, 8), (9, 9), (12, 10)])
 def test_copies_stay_within_the_limits_of_the_endpoint_and_its_schedules(ask, template, running, kept):
     """A schedule in force allows more copies than the endpoint's own limits."""
     spec = environment(scaling={"schedules": {"day": {"at": "08:00", "min": 2, "max": 10}}})
     passed = ask(template, another_artifact(template), running, spec)
     assert passed["copies"] == kept
-
-
-@pytest.mark.parametrize("percent", [5, 33, 50])
-@pytest.mark.parametrize("running", [1, 2, 3, 8])
-def test_a_batch_is_at_least_one_copy_and_at_most_half(ask, template, running, percent):
-    spec = environment(rollout={"strategy": "rolling", "batch_percent": percent})
-    passed = ask(template, another_artifact(template), running, spec)
-    assert 1 <= passed["batch"] <= max(1, running // 2)
-    assert passed["batch"] * 20 >= running  # SageMaker's least batch: 5 % of the copies
 
 
 OFFICE = {"at": "07:30", "days": "MON-FRI", "timezone": "Europe/Berlin", "min": 4, "max": 10}

@@ -164,12 +164,3 @@ def test_a_registration_with_dependents_is_kept(template):
     changed["Resources"]["Other"] = {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Ref": target}}}
     with pytest.raises(TritonstackError, match=r"Other \(AWS::SSM::Parameter\) refers"):
         unregistered(changed, {"main"})
-
-
-def test_registrations_are_found_for_every_form_of_name(template):
-    changed = copied(template)
-    for item in of_type(changed, TARGET).values():
-        item["Properties"]["ResourceId"] = {
-            "Fn::Join": ["", ["endpoint/", {"Fn::GetAtt": ["E", "EndpointName"]}, "/variant/main"]]
-        }
-    assert {*EndpointTemplate(changed).targets.values()} == {"main"}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
-from tritonstack.base.error_kinds import AwsCallError
 from tritonstack.operations.logs.reading import (
     OVERLAP_MS,
     LogCursor,
@@ -95,13 +94,6 @@ def test_a_log_group_may_appear_and_vanish(events):
     assert (messages(log.new_lines()), log.group_exists) == (["started"], True)
     del events.groups[SEARCH]
     assert (log.new_lines(), log.group_exists) == ([], False)
-
-
-def test_a_missing_permission_names_its_action(events):
-    events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
-    with pytest.raises(AwsCallError, match="permission logs:FilterLogEvents") as caught:
-        cursor(events).new_lines()
-    assert "logs:FilterLogEvents" in str(caught.value.remedy)
 
 
 def test_following_ends_with_the_build_after_its_last_line(events):

@@ -107,16 +107,6 @@ def test_what_was_checked_beside_an_archive_is_what_the_target_gets(accounts, mo
     assert dev.copied() == {"manifest.json": manifest, "examples.json": examples, "model.tar.gz": b"archive"}
 
 
-def test_other_examples_than_those_of_the_manifest_are_not_copied(accounts, tmp_path):
-    dev = Dev(accounts, examples_sha256="ab" * 32)
-    dev.put("examples.json", b"{}")
-    with pytest.raises(DamagedArtifactError):
-        dev.copy()
-    with pytest.raises(DamagedArtifactError):
-        fetch_artifact(dev.artifact, dev.manifest, store=tmp_path, on_bytes=lambda _: None)
-    assert "manifest.json" not in dev.copied()
-
-
 @pytest.mark.parametrize("fetched", [0, 4])
 def test_an_archive_that_is_replaced_after_the_check_is_not_downloaded(
     accounts, tmp_path, monkeypatch, fetched

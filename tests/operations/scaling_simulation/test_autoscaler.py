@@ -135,15 +135,3 @@ def test_a_scale_in_cooldown_begins_when_the_scale_in_has_completed():
     # Accepted, completed 200 s later, and 300 s of cooldown from then on.
     assert times[0] == 900.0
     assert not [at for at in times if 1100 <= at < 1400]
-
-
-def test_no_policy_scales_in_while_another_one_asks_for_more_than_the_maximum():
-    steps = {
-        "metric": "cpu_utilization_percent",
-        "scale_out": [{"above": 90, "add": 1}],
-        "scale_in": {"below": 20, "remove": 1},
-    }
-    scaling = plan(max_instances=3, invocations_per_instance=600, steps=steps)
-    busy = {**rate(9000), "busy": 0.1}
-    assert timeline(scaling, lambda _: busy, 120, current=3, limits=(1, 3)) == []
-    assert timeline(scaling, lambda _: {"busy": 0.1}, 120, current=3, limits=(1, 3))[0] == (300.0, 2)

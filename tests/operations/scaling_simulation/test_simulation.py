@@ -164,17 +164,3 @@ def test_a_load_that_knows_its_instances_starts_with_them_within_the_limits():
         (plan(max_instances=2), 2),
     ):
         assert simulate_scaling(setup(scaling), load).slices[0].in_service == begins
-
-
-def test_copies_share_instances():
-    plan_of_copies = FleetPlan(STARTS, per_instance=4)
-    fleet = SimulatedFleet(plan_of_copies, in_service=1, desired=1)
-    fleet.ask_for(0, 3)  # there is room: only loading
-    assert fleet.instances == 1
-    assert fleet.advance(50, 50) is None
-    assert fleet.advance(60, 10) == "succeeded"
-    fleet.ask_for(60, 6)  # needs a second instance
-    assert fleet.instances == 2
-    assert fleet.advance(300, 240) is None
-    assert fleet.advance(360, 60) == "succeeded"
-    assert fleet.instance_s == 60 + 2 * 300

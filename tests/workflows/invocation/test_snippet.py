@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.operations.smoke.smoke_environment import DIGESTS, RIGHT
-from tests.projects import MODEL, edit
+from tests.projects import MODEL
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, TOKENS, Site, X, Y
 from tritonstack.base.errors import UsageError
 from tritonstack.cli.main import run
@@ -106,13 +106,6 @@ def test_a_model_of_several_is_addressed(site: Site, language: str, expected: st
         assert 'target_model="minilm"' in text
     else:
         assert "`tritonstack targets" in text
-
-
-def test_variants_and_components_are_addressed(site: Site) -> None:
-    site.model(MODEL, COMPARED)
-    assert 'Target-Variant: challenger"' in printed(site, variant="challenger").text
-    edit(site.project.environment_file("dev"), COMPARED, COMPONENTS)
-    assert 'inference_component="tritonstack-dev-search-component"' in printed(site, "python").text
 
 
 @pytest.mark.parametrize(

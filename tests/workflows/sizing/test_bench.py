@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import boto3
 import numpy as np
 import pytest
 
-from tests.client.light.wire import WireRequest, WireServer, reply
+from tests.client.light.wire import WireRequest, reply
 from tests.operations.loads.test_captures import record
 from tests.projects import edit
 from tests.workflows.invocation.invoked_site import COUNTER, PLAIN, QUEUED, SINGLE, Site, X, Y
@@ -21,45 +19,9 @@ from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.client.tensor_decoding import decode_tensors
-from tritonstack.operations.aws import Cloud
 from tritonstack.operations.loads.runs import load_runs
 from tritonstack.project.loading import load_workspace
 from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
-
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-
-
-@dataclass(frozen=True)
-class SplitCloud(Cloud):
-    """The endpoint is an HTTP server; S3 is moto's."""
-
-    def client(self, service: str) -> Any:
-        return boto3.client("s3", region_name="us-east-1") if service == "s3" else super().client(service)
-
-
-@pytest.fixture
-def site(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Site:
-    return Site(tmp_path, account, monkeypatch)
-
-
-@pytest.fixture
-def served(site: Site):
-    """Start the endpoint; `answer` gets each request and returns a reply."""
-    servers = []
-
-    def start(answer: Callable[[WireRequest], object]) -> WireServer:
-        server = WireServer(answer)
-        servers.append(server)
-
-        def cloud(_: Session, spec: Any, **__: Any) -> Cloud:
-            return SplitCloud(spec.account, spec.region, {**KEYS, "AWS_ENDPOINT_URL": server.url})
-
-        site.patch.setattr(Session, "cloud", cloud)
-        return server
-
-    yield start
-    for server in servers:
-        server.stop()
 
 
 def measured(site: Site, *texts: str, compare: Path | None = None, **load: Any) -> Any:

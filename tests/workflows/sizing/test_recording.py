@@ -9,9 +9,8 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 
-from tests.client.light.wire import WireServer, reply
+from tests.client.light.wire import reply
 from tests.operations.smoke.smoke_environment import DIGESTS
 from tests.projects import edit
 from tests.workflows.invocation.invoked_site import PLAIN, Site
@@ -24,19 +23,8 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.workflows import LoadOptions, Session, bench, plan_bench
 
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 ROLE = "arn:aws:iam::123456789012:role/any"
 LOADS = LoadOptions(rates=(40, 80), seconds=1, is_even=True)
-
-
-@dataclass(frozen=True)
-class RecordingCloud(Cloud):
-    """InvokeEndpoint is an HTTP server; the rest is moto's."""
-
-    def client(self, service: str) -> Any:
-        if service == "sagemaker-runtime":
-            return super().client(service)
-        return boto3.client(service, region_name="us-east-1")
 
 
 @dataclass
@@ -79,22 +67,16 @@ def serve(digest: str, *, config: str = "config", instance: str = "ml.m5.xlarge"
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    site, servers = Site(tmp_path, account, monkeypatch), []
+def recorded(site: Site, served: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("GITHUB_ACTOR", "ann")
     spec = load_workspace(site.project, "dev").spec
     boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=spec.artifact_bucket)
 
     def start(answer: Callable[[Any], object] = lambda _: reply()) -> Recorded:
-        server = WireServer(answer)
-        servers.append(server)
-        cloud = RecordingCloud(spec.account, spec.region, {**KEYS, "AWS_ENDPOINT_URL": server.url})
-        monkeypatch.setattr(Session, "cloud", lambda *_, **__: cloud)
-        return Recorded(site, cloud, spec.artifact_bucket)
+        served(answer)
+        return Recorded(site, Session(site.project).cloud(spec), spec.artifact_bucket)
 
-    yield start
-    for server in servers:
-        server.stop()
+    return start
 
 
 def test_levels_are_recorded_with_what_served_them(recorded: Any) -> None:
@@ -195,21 +177,6 @@ def test_a_trace_is_marked(recorded: Any, tmp_path: Path) -> None:
     assert event.load_test is not None
     (level,) = event.load_test.levels
     assert (level.is_trace, level.offered_per_s) == (True, 4.0)
-
-
-def test_credentials_without_write_access_are_an_error(
-    recorded: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = recorded()
-    serve(DIGESTS["minilm"])
-
-    def denied(*_: object) -> None:
-        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "PutObject")
-
-    monkeypatch.setattr("tritonstack.operations.loads.evidence.record_event", denied)
-    with pytest.raises(TritonstackError, match="Access Denied") as caught:
-        site.bench()
-    assert "events/" in str(caught.value.remedy)
 
 
 def test_one_of_several_variants_is_required(recorded: Any) -> None:

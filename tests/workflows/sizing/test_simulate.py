@@ -130,15 +130,6 @@ def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing
     assert file.read_text() == before
 
 
-def test_without_a_price_hours_are_shown(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(project.environment_file("dev"), "prices: {ml.c7i.xlarge: 0.2}\n", "")
-    assert command(project) == 0
-    printed = capsys.readouterr()
-    assert "of ml.c7i.xlarge" in printed.err
-    assert "instance hours" in printed.out
-    assert "cost" not in printed.out
-
-
 def test_the_manifest_is_used_without_a_load_test(
     project: Project, account: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,19 +245,6 @@ def test_a_simulation_is_compared_with_recorded_minutes(
     assert caught.value.code == "TS914"
     with pytest.raises(TritonstackError, match="more than the 15"):
         simulated(project, trace=None, history=Period(begin, begin + timedelta(days=20)))
-
-
-def test_each_recorded_minute_is_compared_with_its_own_of_more_than_a_day(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # One instance answers 6 per minute all day; after 20 hours, seven instances were recorded for an hour.
-    instances = [1] * 1200 + [7] * 60 + [1] * 240
-    test = recorded(project, monkeypatch, instances, each=6.0)().history
-    assert test.run.slice_s == 60
-    assert len(test.run.slices) == test.minutes_compared == 1500
-    assert [minute.requests for minute in test.run.slices] == [6 * count for count in instances]
-    assert test.instances_within_one == pytest.approx(1440 / 1500)
-    assert test.instances_mean_difference == pytest.approx(-6 * 60 / 1500)
 
 
 def test_the_present_and_the_proposed_scaling_start_from_the_recorded_instances(

@@ -24,7 +24,6 @@ from tritonstack.workflows import NullReporter, Session, TuneOptions, end_search
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.reporter import SilentStep
 from tritonstack.workflows.sizing.search_folders import (
-    SearchError,
     SearchRunningError,
     only_search,
     searches_dir,
@@ -34,7 +33,7 @@ from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
 from tritonstack.workflows.sizing.tuned_builds import FormBuilder
 from tritonstack.workflows.sizing.tuned_runs import configure
-from tritonstack.workflows.sizing.tuned_settings import Setting, parts
+from tritonstack.workflows.sizing.tuned_settings import parts
 
 EXAMPLE = find_project(Path(__file__)).root / "tritonstack/project/scaffold/examples/python"
 OPTIONS = TuneOptions(users=8, seconds=1.0, most_runs=6)
@@ -219,29 +218,6 @@ def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
         builder.form((), sized=sized)
     copied = load_models(copies[0], "minilm")["minilm"].record
     assert (copied == models["minilm"].record) != sized
-
-
-@pytest.mark.soak
-def test_only_errors_of_the_values_are_remembered(shop: Project) -> None:
-    builder = planned(shop).builder
-    values = ((Setting.of("double", "instances"), 2),)
-    server = shop.server_dir.resolve()
-    shop.server_dir.unlink()
-    with pytest.raises(TritonstackError) as caught:
-        builder.form(values)
-    assert not isinstance(caught.value, SearchError)
-    shop.server_dir.rmdir()  # the build has made an empty one
-    shop.server_dir.symlink_to(server)
-    assert builder.form(values).manifest.model == "double"
-
-    edit(shop.model_file("double").with_name("model.py"), "x * 2", "x * 3")
-    other = ((Setting.of("double", "instances"), 3),)
-    with pytest.raises(TritonstackError) as caught:
-        builder.form(other)
-    assert caught.value.code == "TS312"
-    with pytest.raises(SearchError) as again:
-        builder.form(other)
-    assert again.value.message == caught.value.message.splitlines()[0]
 
 
 @pytest.mark.soak
