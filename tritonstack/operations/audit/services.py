@@ -38,8 +38,8 @@ def stacks(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource]:
 def keys(cloud: Cloud, scope: AuditScope) -> Iterator[AwsResource | UnreadableResource]:
     """List keys; a key has no name, so its tags decide.
 
-    A key whose policy denies this caller was not created by these stacks, which delegate access to IAM. Another
-    failure is raised after the readable keys, so that it hides none of them.
+    A key whose policy denies this caller was not created by these stacks, which delegate access to IAM.
+    Another failure is raised after the readable keys, so that it hides none of them.
     """
     kms = cloud.client("kms")
     described = re.compile(rf" of {re.escape(scope.base)}(?:-[a-z0-9-]*)?$")
