@@ -86,8 +86,6 @@ def test_rows_of_classes(output, rows):
     [
         texts([b"0.5"]),
         texts([b"a:1"]),
-        texts([b"0.5:one"]),
-        texts([b"0.5:1.5:a"]),
         texts([b"0.5:1:\xff"]),
         np.ones((1, 3), np.float32),
         np.array(b"1:0", dtype=object),

@@ -95,7 +95,7 @@ def test_unloading_a_model_under_a_running_request(many):
 def test_unloading_without_the_header_that_came_with_the_load(many):
     """The server waits 350 s for a model that it does not have."""
     with pytest.raises(TritonTimeoutError):
-        many.server.request("DELETE", "/models/one", timeout_s=3)
+        many.server.request("DELETE", "/models/one", timeout_s=1.5)
     assert many.server.running()
 
 
@@ -119,5 +119,5 @@ def test_a_python_model_with_an_empty_version_folder_hangs_its_load(many):
 
     many.lay("empty", lay)
     with pytest.raises(TritonTimeoutError):
-        many.load("empty", "empty.tar.gz", timeout_s=3)
+        many.load("empty", "empty.tar.gz", timeout_s=1.5)
     assert output(many.invoke("two", "two.tar.gz", numbers(1)))["data"] == [2]

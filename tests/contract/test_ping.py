@@ -62,14 +62,9 @@ def test_a_failed_load_in_multi_model_mode(start, environment, code):
     assert output(many.invoke("good", "good.tar.gz", numbers(1)))["data"] == [2]
     assert many.unload("failed", "failed.tar.gz").status == 404
     assert many.ping() == code
-
-
-def test_a_fixed_model_in_the_same_folder_restores_a_failed_ping(start):
-    many = start()
-    fail_a_load(many)
     (many.server.models / "failed/model/m/1/model.py").write_text(models.DOUBLE_CODE)
     assert many.load("failed", "failed.tar.gz").status == 200
-    assert many.ping() == 200
+    assert many.ping() == 200, "a model that is fixed in the same folder restores the ping"
 
 
 def slow(folder: Path) -> None:

@@ -79,9 +79,8 @@ def test_cdk_rejects_just_the_unbuilt_endpoint(project):
     assert rejected.returncode == 1
     assert "environments/kept.yaml:7: endpoints.plain.model: " in rejected.stderr
     assert "tritonstack build kept" in rejected.stderr
-    foundation = run_cdk(project, "synth", "--app", "cdk.out", "tritonstack-kept-foundation")
-    assert foundation.returncode == 0, foundation.stderr
-    assert "tritonstack-kept-artifacts-123456789012-us-east-1" in foundation.stdout
+    foundation = project.root / "cdk.out/tritonstack-kept-foundation.template.json"
+    assert "tritonstack-kept-artifacts-123456789012-us-east-1" in foundation.read_text()
 
 
 @pytest.mark.e2e

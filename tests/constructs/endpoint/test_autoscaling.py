@@ -55,9 +55,6 @@ def alarm(stack: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
     return properties
 
 
-# The target
-
-
 def test_every_variant_has_its_own_scaling_including_the_shadow():
     main = variant()
     challenger = variant("challenger", scaling=Scaling(max_instances=3, concurrent_requests_per_model=4))
@@ -79,15 +76,6 @@ def test_fixed_instance_count_is_restored_next_to_a_scaled_variant():
     }
     assert limits == {"main": (1, 4), "shadow": (3, 3)}
     assert [key for key in of_type(stack, POLICY) if "shadow" in key] == []
-
-
-# Target tracking
-
-
-# Asynchronous endpoints
-
-
-# Steps
 
 
 STEPS = {
@@ -141,9 +129,6 @@ def test_bounds_are_in_the_unit_of_the_metric(metric, published, statistic, thre
     steps = STEPS | {"metric": metric, "scale_out": [{"above": 50, "add": 1}], "scale_in": {"below": 10}}
     fires = alarm(with_scaling(steps=steps), "scale-out")
     assert (fires["MetricName"], fires["Statistic"], fires["Threshold"]) == (published, statistic, threshold)
-
-
-# The clock
 
 
 def test_schedules_set_other_limits_in_their_time_zone():

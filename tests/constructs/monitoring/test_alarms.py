@@ -146,12 +146,6 @@ def test_every_kind_of_alarm_is_in_the_table(plain, queued):
     assert ends == set(get_args(AlarmId))
 
 
-# Inference components
-
-
-# Several variants
-
-
 def test_a_shadows_errors_in_the_shared_log_fire_no_alarm():
     both = [variant(), variant("shadow", shadow=True)]
     assert "triton-errors" not in {alarm.id for alarm in endpoint_alarms(monitored(*both), EVERY)}

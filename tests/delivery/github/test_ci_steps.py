@@ -3,12 +3,14 @@
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.delivery.github.workflows import STAND_INS, recorded_calls
+from tritonstack.cli.main import run
 
 SAID = "```text\npromote minilm\n```"
 
@@ -40,37 +42,53 @@ def git(work: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def run(
-    work: Path, step: str, *arguments: str, leave_out: str = "", **more: str
-) -> subprocess.CompletedProcess[str]:
-    variables = {
-        **os.environ,
+@dataclass(frozen=True)
+class Ended:
+    """One run of `tritonstack ci`."""
+
+    code: int
+    output: str
+    errors: str
+
+
+Ci = Callable[..., Ended]
+
+
+@pytest.fixture
+def ci(checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ci:
+    """Run `tritonstack ci` in the checkout, with GitHub's variables."""
+    monkeypatch.chdir(checkout)
+    for name, value in {
         "PATH": f"{STAND_INS}{os.pathsep}{os.environ['PATH']}",
-        "STAND_IN_LOG": str(work.parent / "stand-ins.jsonl"),
+        "STAND_IN_LOG": str(checkout.parent / "stand-ins.jsonl"),
         "GITHUB_REPOSITORY": "example/tritonstack",
         "GH_TOKEN": "a-token",
         "STAND_IN_RIGHTS": json.dumps({"actions": "write", "pull-requests": "write"}),
         "PULL_REQUEST": "7",
-        **more,
-    }
-    variables.pop(leave_out, None)
-    command = [sys.executable, "-c", "from tritonstack.cli.entry import main; main()", "ci", step, *arguments]
-    return subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False)
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def call(*arguments: str) -> Ended:
+        capfd.readouterr()
+        code = run(["ci", *arguments])
+        return Ended(code, *capfd.readouterr())
+
+    return call
 
 
-def propose(work: Path) -> subprocess.CompletedProcess[str]:
+def propose(ci: Ci) -> Ended:
     options = ("--branch", "promote/prod", "--title", "dev -> prod", "--body", "said.md")
-    return run(work, "propose-change", *options)
+    return ci("propose-change", *options)
 
 
 def held(work: Path) -> dict:
     return json.loads((work.parent / "github.json").read_text())
 
 
-def test_a_changed_lock_becomes_a_pull_request(checkout):
+def test_a_changed_lock_becomes_a_pull_request(checkout, ci):
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
-    done = propose(checkout)
-    assert done.returncode == 0, done.stderr
+    done = propose(ci)
+    assert done.code == 0, done.errors
     (pull,) = held(checkout)["pulls"]
     assert pull == {
         "base": "main",
@@ -89,18 +107,18 @@ def test_a_changed_lock_becomes_a_pull_request(checkout):
     ]
 
 
-def test_nothing_is_proposed_without_changes(checkout):
-    done = propose(checkout)
-    assert done.returncode == 0
+def test_nothing_is_proposed_without_changes(checkout, ci):
+    done = propose(ci)
+    assert done.code == 0
     assert recorded_calls(checkout.parent) == []
 
 
-def test_an_unmerged_proposal_is_replaced(checkout):
+def test_an_unmerged_proposal_is_replaced(checkout, ci):
     lock = checkout / "environments" / "prod.lock.yaml"
     for model in ("minilm", "ranker"):
         lock.write_text(f"models: {{{model}: {{}}}}\n")
         (checkout / "said.md").write_text(f"promote {model}\n")
-        assert propose(checkout).returncode == 0
+        assert propose(ci).code == 0
         git(checkout, "switch", "--quiet", "main")
     (pull,) = held(checkout)["pulls"]
     assert (pull["title"], pull["open"]) == ("dev -> prod", True)
@@ -111,11 +129,11 @@ def test_an_unmerged_proposal_is_replaced(checkout):
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
-def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(checkout, method):
+def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(checkout, ci, method):
     lock = checkout / "environments" / "prod.lock.yaml"
     lock.write_text("models: {minilm: {}}\n")
     if method == "PATCH":
-        assert propose(checkout).returncode == 0
+        assert propose(ci).code == 0
         git(checkout, "switch", "--quiet", "main")
         lock.write_text("models: {ranker: {}}\n")
         (checkout / "said.md").write_text("promote ranker\n")
@@ -123,15 +141,15 @@ def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(chec
     before = json.loads(state.read_text()) if state.exists() else {}
     state.write_text(json.dumps({**before, "down": [method]}))
     started = len(started_checks(checkout))
-    failed = propose(checkout)
-    assert failed.returncode != 0
-    assert "HTTP 502" in failed.stderr
+    failed = propose(ci)
+    assert failed.code != 0
+    assert "HTTP 502" in failed.errors
     assert len(started_checks(checkout)) == started  # nobody merges what has none
     text = lock.read_text()
     git(checkout, "switch", "--quiet", "main")
     state.write_text(json.dumps({**json.loads(state.read_text()), "down": []}))
     lock.write_text(text)
-    assert propose(checkout).returncode == 0
+    assert propose(ci).code == 0
     (pull,) = held(checkout)["pulls"]
     assert pull["body"] == f"```text\n{(checkout / 'said.md').read_text()}```"
     assert git(checkout.parent / "remote.git", "show", "promote/prod:environments/prod.lock.yaml") == text
@@ -139,12 +157,12 @@ def test_an_incomplete_proposal_has_no_checks_and_the_next_run_completes_it(chec
 
 
 @pytest.mark.parametrize("whose", ["somebody/tritonstack", "example/another"])
-def test_branch_of_a_fork_with_the_same_name_is_not_the_proposal(checkout, whose):
+def test_branch_of_a_fork_with_the_same_name_is_not_the_proposal(checkout, ci, whose):
     """Anyone can open such a pull request: it must neither be changed nor hide the proposal."""
     theirs = {"head": "promote/prod", "title": "Mine", "body": "", "from": whose, "open": True}
     (checkout.parent / "github.json").write_text(json.dumps({"pulls": [theirs]}))
     (checkout / "environments" / "prod.lock.yaml").write_text("models: {minilm: {}}\n")
-    assert propose(checkout).returncode == 0
+    assert propose(ci).code == 0
     foreign, own = held(checkout)["pulls"]
     assert foreign == theirs
     assert (own["from"], own["title"]) == ("example/tritonstack", "dev -> prod")
@@ -154,16 +172,16 @@ def started_checks(work: Path) -> list[list[str]]:
     return [call for call in recorded_calls(work.parent) if call[:3] == ["gh", "workflow", "run"]]
 
 
-def comment(work: Path, about: str, *more: str) -> None:
-    done = run(work, "comment", "--about", about, "--file", "said.md", *more)
-    assert done.returncode == 0, done.stderr
+def comment(ci: Ci, about: str, *more: str) -> None:
+    done = ci("comment", "--about", about, "--file", "said.md", *more)
+    assert done.code == 0, done.errors
 
 
-def test_each_subject_has_one_comment_which_is_changed(checkout):
-    comment(checkout, "diff-dev")
-    comment(checkout, "plan-prod", "--verbatim")
+def test_each_subject_has_one_comment_which_is_changed(checkout, ci):
+    comment(ci, "diff-dev")
+    comment(ci, "plan-prod", "--verbatim")
     (checkout / "said.md").write_text("unchanged\n")
-    comment(checkout, "diff-dev")
+    comment(ci, "diff-dev")
     assert [item["body"] for item in held(checkout)["comments"]] == [
         "<!-- tritonstack: diff-dev -->\nunchanged\n",
         f"<!-- tritonstack: plan-prod -->\n{SAID}",
@@ -178,7 +196,7 @@ def test_each_subject_has_one_comment_which_is_changed(checkout):
         (["1a2b"], "", ""),  # asked for by a person: everything
     ],
 )
-def test_last_deployed_commit_is_the_base(checkout, deployed, default, base):
+def test_last_deployed_commit_is_the_base(checkout, ci, deployed, default, base):
     (checkout.parent / "github.json").write_text(json.dumps({"deployed": deployed}))
-    done = run(checkout, "previous-deploy", "--workflow", "deploy.yml", "--or", default)
-    assert (done.returncode, done.stdout) == (0, f"before={base}\n"), done.stderr
+    done = ci("previous-deploy", "--workflow", "deploy.yml", "--or", default)
+    assert (done.code, done.output) == (0, f"before={base}\n"), done.errors

@@ -179,20 +179,6 @@ def deploy_delivery_stacks(site: Site, environment: str) -> dict[str, Any]:
     return template
 
 
-def test_the_roles_exist_in_both_accounts(delivered):
-    for environment in ENVIRONMENTS:
-        iam = delivered.cloud(environment).client("iam")
-        there = {
-            role["RoleName"] for page in iam.get_paginator("list_roles").paginate() for role in page["Roles"]
-        }
-        assert set(roles(delivered.runner.delivery_stacks[environment])) <= there
-        role = iam.get_role(RoleName=f"tritonstack-delivery-{environment}-deploy")["Role"]
-        assert role["PermissionsBoundary"]["PermissionsBoundaryArn"].endswith(
-            f"tritonstack-delivery-{environment}-boundary"
-        )
-    assert "tritonstack-delivery-dev-promotion-reader" in roles(delivered.runner.delivery_stacks["dev"])
-
-
 def test_a_change_of_a_model_is_built_and_its_lock_proposed(delivered):
     event = delivered.push("A model")
     assert delivered.run("build.yml", event) == {"delivery": "success", "build": "success"}, delivered.told()

@@ -26,28 +26,21 @@ def statements(resource: dict[str, Any], document: str = "PolicyDocument") -> li
     return allowed
 
 
-def bucket(template: Any, name: str) -> dict[str, Any]:
-    """Return the bucket of a name."""
-    (item,) = template.find_resources(
-        "AWS::S3::Bucket", {"Properties": {"BucketName": Match.exact(name)}}
-    ).values()
-    resource: dict[str, Any] = item
-    return resource
+def bucket(assembly: Any, kind: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the bucket of a kind, and what its policy says."""
+    name = f"tritonstack-sample-{kind}-123456789012-eu-central-1"
+    named = {"Properties": {"BucketName": Match.exact(name)}}
+    ((key, resource),) = assembly.foundation.find_resources("AWS::S3::Bucket", named).items()
+    of_bucket = {"Properties": {"Bucket": {"Ref": key}}}
+    (policy,) = assembly.foundation.find_resources("AWS::S3::BucketPolicy", of_bucket).values()
+    return resource, statements(policy)
 
 
-@pytest.fixture
-def artifacts(sample):
-    return bucket(sample.foundation, "tritonstack-sample-artifacts-123456789012-eu-central-1")
-
-
-@pytest.fixture
-def access_log(sample):
-    return bucket(sample.foundation, "tritonstack-sample-logs-123456789012-eu-central-1")
-
-
-@pytest.fixture
-def data(sample):
-    return bucket(sample.foundation, "tritonstack-sample-data-123456789012-eu-central-1")
+def denial(assembly: Any, kind: str, sid: str) -> dict[str, Any]:
+    """Return a Deny statement of a bucket's policy."""
+    (item,) = [s for s in bucket(assembly, kind)[1] if s.get("Sid") == sid]
+    assert (item["Effect"], item["Principal"]) == ("Deny", {"AWS": "*"})
+    return item
 
 
 def grants(key: dict[str, Any], service: str) -> dict[str, Any]:
@@ -74,54 +67,32 @@ def test_eventbridge_may_use_the_key_for_the_topic_without_a_source_condition(sa
     assert topic.endswith(only(sample.foundation, "AWS::SNS::Topic")["Properties"]["TopicName"])
 
 
-def test_deleted_artifacts_can_be_restored_and_deleted_data_cannot(artifacts, data):
+def test_deleted_artifacts_can_be_restored_and_deleted_data_cannot(sample):
+    (artifacts, _), (data, _) = bucket(sample, "artifacts"), bucket(sample, "data")
     assert artifacts["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}
     assert "VersioningConfiguration" not in data["Properties"]
 
 
-def test_buckets_deny_connections_below_tls_1_2(sample):
-    policies = sample.foundation.find_resources("AWS::S3::BucketPolicy")
-    assert len(policies) == 3
-    for policy in policies.values():
-        rejected = [s["Condition"] for s in statements(policy) if s["Effect"] == "Deny"]
-        assert {"Bool": {"aws:SecureTransport": "false"}} in rejected
-        assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in rejected
-
-
-def denial(template: Any, store: dict[str, Any], sid: str) -> dict[str, Any]:
-    """Return a Deny statement of a bucket's policy."""
-    (logical_id,) = [key for key, item in template.find_resources("AWS::S3::Bucket").items() if item == store]
-    (policy,) = template.find_resources(
-        "AWS::S3::BucketPolicy", {"Properties": {"Bucket": {"Ref": logical_id}}}
-    ).values()
-    (item,) = [s for s in statements(policy) if s.get("Sid") == sid]
-    assert (item["Effect"], item["Principal"]) == ("Deny", {"AWS": "*"})
-    statement: dict[str, Any] = item
-    return statement
-
-
-@pytest.mark.parametrize("store", ["artifacts", "data", "access_log"])
-def test_buckets_deny_other_accounts_but_not_services(sample, store, request):
-    rejected = denial(sample.foundation, request.getfixturevalue(store), "DenyOtherAccounts")
-    assert rejected["Action"] == "s3:*"
-    assert rejected["Condition"] == {
+@pytest.mark.parametrize("kind", ["artifacts", "data", "logs"])
+def test_buckets_deny_old_tls_and_other_accounts_but_not_services(sample, kind):
+    rejected = [s["Condition"] for s in bucket(sample, kind)[1] if s["Effect"] == "Deny"]
+    assert {"Bool": {"aws:SecureTransport": "false"}} in rejected
+    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in rejected
+    others = denial(sample, kind, "DenyOtherAccounts")
+    assert others["Action"] == "s3:*"
+    assert others["Condition"] == {
         "StringNotEquals": {"aws:PrincipalAccount": "123456789012"},
         "Bool": {"aws:PrincipalIsAWSService": "false"},
     }
 
 
-@pytest.mark.parametrize("store", ["artifacts", "data"])
-def test_uploads_encrypted_with_another_key_are_rejected(sample, store, request):
+@pytest.mark.parametrize("kind", ["artifacts", "data"])
+def test_uploads_encrypted_with_another_key_are_rejected(sample, kind):
     (key_id,) = sample.foundation.find_resources("AWS::KMS::Key")
-    resource = request.getfixturevalue(store)
     algorithm = "s3:x-amz-server-side-encryption"
-    other = denial(sample.foundation, resource, "DenyOtherEncryption")
+    other, key = denial(sample, kind, "DenyOtherEncryption"), denial(sample, kind, "DenyOtherKeys")
     # Only where an upload says what it wants: one that says nothing gets the bucket's own key.
-    assert other["Condition"] == {
-        "Null": {algorithm: "false"},
-        "StringNotEquals": {algorithm: "aws:kms"},
-    }
-    key = denial(sample.foundation, resource, "DenyOtherKeys")
+    assert other["Condition"] == {"Null": {algorithm: "false"}, "StringNotEquals": {algorithm: "aws:kms"}}
     # A condition that is negated holds for uploads that name no key, too: they would get AWS's own.
     assert key["Condition"] == {
         "StringEquals": {algorithm: "aws:kms"},
