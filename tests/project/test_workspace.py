@@ -13,7 +13,7 @@ from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.project.validation import validate_project
 from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact, load_lock
+from tritonstack.records.locks import Lock, LockedArtifact
 
 DIGEST = "ab" * 32
 
@@ -93,15 +93,6 @@ def test_changed_description_is_not_a_change(project: Project) -> None:
     assert unbuilt(load_workspace(project, "dev"), "search") == []
 
 
-def test_a_lock_is_read_back_as_written_and_sorted(project: Project) -> None:
-    lock_artifact(project)
-    file = project.lock_file("dev")
-    lock = load_lock(file).record
-    assert write_lock(file, lock) is False
-    lines = [line for line in file.read_text().splitlines() if line.startswith("      ")]
-    assert lines == sorted(lines)
-
-
 def test_a_damaged_lock_is_rejected_with_its_line(project: Project) -> None:
     lock_artifact(project)
     edit(project.lock_file("dev"), DIGEST, "abc")
@@ -109,10 +100,6 @@ def test_a_damaged_lock_is_rejected_with_its_line(project: Project) -> None:
         load_workspace(project, "dev")
     (violation,) = caught.value.violations
     assert (violation.line, *coded(violation)) == (6, "models.minilm.cpu.digest", "TS111")
-
-
-def test_the_project_is_found_from_any_folder_in_it(project: Project) -> None:
-    assert find_project(project.models_dir / "minilm") == project
 
 
 def test_a_folder_outside_any_project_is_rejected(project: Project) -> None:

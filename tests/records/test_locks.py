@@ -169,13 +169,6 @@ def test_promoted_entry_records_its_source_and_keeps_provenance(file: Path) -> N
     assert (found.promoted, found.built, found.figures) == (PROMOTED, BUILT, entry(file).figures)
 
 
-def test_building_a_promoted_model_keeps_its_entry(file: Path) -> None:
-    add_to_lock(file, [manifest("m")], built=BUILT)
-    target = file.with_name("prod.lock.yaml")
-    add_promoted(target, PROMOTED, [LockChange("m", "cpu", entry(file), None)])
-    assert add_to_lock(target, [manifest("m")], built=LATER) is False
-
-
 def test_second_of_two_concurrent_promotions_fails_and_writes_nothing(file: Path) -> None:
     add_to_lock(file, [manifest("m"), manifest("n")], built=BUILT)
     target = file.with_name("prod.lock.yaml")

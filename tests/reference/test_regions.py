@@ -18,15 +18,10 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.reference.images import ACCOUNTS, image_account
 from tritonstack.reference.region_features import (
     FEATURES,
-    SERVICES,
-    missing_feature,
     zone_id_prefix,
-    zones_of,
 )
 from tritonstack.spec.environments.delivery import DeliverySpec
 
-ROOT = Path(__file__).resolve().parents[2]
-NO_BUILDS = ("ap-east-2", "ca-west-1", "mx-central-1")
 CHEAP = "instance_type: ml.m7i.large"
 COMPONENTS = (
     "instance_type: ml.c5.xlarge, components: {memory_mb: 1024, max_copies: 2}, "
@@ -56,11 +51,6 @@ def test_every_type_in_the_templates_belongs_to_a_feature():
         used |= {resource["Type"] for resource in template["Resources"].values()}
     assert len(used) > 30
     assert used <= {kind for feature in FEATURES.values() for kind in feature.types}
-
-
-def test_every_service_prefixes_a_type():
-    types = {kind.rpartition("::")[0] for feature in FEATURES.values() for kind in feature.types}
-    assert set(SERVICES) <= types
 
 
 @pytest.mark.e2e
@@ -116,13 +106,6 @@ def allows(schema: Any, node: Any, path: tuple[str, ...]) -> bool:
     return allows(schema, known[first], tuple(rest))
 
 
-def test_only_these_regions_have_no_builds():
-    missing = {
-        region for region in ACCOUNTS if (found := missing_feature(region, "builds")) and found.certain
-    }
-    assert missing == set(NO_BUILDS)
-
-
 ZERO = COMPONENTS.replace("min_instances: 1", "min_instances: 0")
 SIMPLE = "instance_type: ml.c5.xlarge"
 
@@ -148,16 +131,6 @@ def test_a_feature_that_aws_does_not_document_is_a_warning(
     warnings = warnings_of(tmp_path, endpoint, region=region, region_features=confirmed)
     assert [coded(warning) for warning in warnings] == [(field, "TS206")] * bool(field)
     assert all(warning.line and names(warning, words) for warning in warnings), warnings
-
-
-def test_components_may_be_unavailable_in_seventeen_regions():
-    doubtful = [region for region in ACCOUNTS if missing_feature(region, "inference-components")]
-    assert len(doubtful) == 17
-    assert {"eu-west-3", "us-west-1"} <= set(doubtful)
-
-
-def test_only_one_region_has_two_zones():
-    assert [region for region in ACCOUNTS if zones_of(region) < 3] == ["us-west-1"]
 
 
 def test_zone_ids_begin_with_their_region():

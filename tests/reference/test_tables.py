@@ -14,7 +14,7 @@ import yaml
 from tritonstack.base.paths import find_project
 from tritonstack.project.schemas import schema_files
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES
-from tritonstack.reference.images import ACCOUNTS, image_uri
+from tritonstack.reference.images import ACCOUNTS
 from tritonstack.reference.regions import OFFERED, may_offer
 from tritonstack.reference.releases import RELEASES
 from tritonstack.reference.targets import Target, acceptable_targets, hardware_target, parse_target
@@ -109,12 +109,6 @@ def test_log_retention_periods_are_those_that_cloudwatch_documents():
 def test_every_gpu_family_has_a_compute_capability():
     for family in FAMILIES.values():
         assert (family.accelerator == "gpu") == (family.compute_capability is not None), family.name
-
-
-def test_image_uri():
-    assert image_uri(region="eu-west-1", release="25.04", gpu=False) == (
-        "763104351884.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-tritonserver:25.04-py3-cpu"
-    )
 
 
 @pytest.mark.parametrize("text", ["cpu", "cpu-py310", "sm86-24.09", "sm120-25.04-py312"])

@@ -172,10 +172,6 @@ def test_template_without_a_header_is_reported_with_an_example(templated: Projec
     assert [violation.code for violation in caught.value.violations] == ["TS106"]
 
 
-def test_valid_template_has_no_violations(templated: Project) -> None:
-    assert validate_project(ProjectFiles(templated)) == []
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -25,7 +25,7 @@ from tritonstack.cli.context import Context
 from tritonstack.operations.aws import Cloud
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import LockChange, replace_entries
-from tritonstack.records.locks import Promoted, RolledBack, load_lock
+from tritonstack.records.locks import RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
 from tritonstack.runtime.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
@@ -104,35 +104,13 @@ def forget_examples(manifest: Path) -> str:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_promoted_entries_are_rebuilt_only_on_request(project, capsys):
-    """Not even if neither this machine nor the bucket has it."""
-    build(capsys, project, "--no-publish")
-    lock = load_lock(file := project.lock_file("dev")).record
-    entry = lock.models["minilm"]["cpu"]
-    promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
-    replace_entries(
-        file, [LockChange("minilm", "cpu", entry.model_copy(update={"promoted": promoted}), entry)]
-    )
-    before = file.read_bytes()
-    shutil.rmtree(project.artifacts_dir)
-    assert "up to date" in explained(capsys, project, "--local")
-    assert build(capsys, project, "--no-publish")[0] == 0
-    assert started(project) == ["minilm"]
-    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
-    assert build(capsys, project, "--no-publish")[0] == 0
-    assert started(project) == ["minilm"]
-    assert file.read_bytes() == before
-
-
-@pytest.mark.usefixtures("stand_in")
-@pytest.mark.parametrize("promoted", [None, Promoted(source="test", by="ann", at="2026-11-23T08:30:00Z")])
-def test_a_rolled_back_entry_stays_as_it_is(project, capsys, promoted):
+def test_a_rolled_back_entry_stays_as_it_is(project, capsys):
     build(capsys, project, "--no-publish")
     edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
     as_of = load_workspace(project, "dev").hashes["minilm"]
     entry = load_lock(file := project.lock_file("dev")).record.models["minilm"]["cpu"]
     back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-24T08:30:00Z")
-    restored = entry.model_copy(update={"rolled_back": back, "promoted": promoted})
+    restored = entry.model_copy(update={"rolled_back": back})
     replace_entries(file, [LockChange("minilm", "cpu", restored, entry)])
     before = file.read_bytes()
     note = "rolled back; `tritonstack build dev minilm` builds the new version"
@@ -216,21 +194,6 @@ def test_explain_before_the_first_build(project, capsys):
     assert "on this machine" in explained(capsys, project, "--local")
     edit(project.environment_file("dev"), "endpoints:", "builds: {enabled: false}\nendpoints:")
     assert "on this machine" in explained(capsys, project)
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_explain_names_what_has_changed(project, capsys, monkeypatch):
-    file = project.model_file("minilm")
-    build(capsys, project, "--no-publish")
-    assert "minilm for cpu: up to date" in explained(capsys, project, "--local")
-    edit(file, "description: Sentence embeddings.", "description: The same, in other words.")
-    assert "up to date" in explained(capsys, project, "--local")
-    edit(file, "A man is eating food.", "A man eats.")
-    assert explained(capsys, project, "--local").endswith("yaml has changed")
-    monkeypatch.setattr("tritonstack.project.files.model_hashes.BUILDER_VERSION", 99)
-    words = explained(capsys, project, "--local")
-    assert "tooling has changed" in words
-    assert "yaml has changed" in words
 
 
 def test_exposure_is_allowed_for_the_builds_of_one_command(project, capsys, monkeypatch, tmp_path):

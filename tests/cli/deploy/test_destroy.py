@@ -13,8 +13,6 @@ from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.stacks import StackState
 from tritonstack.workflows.environments import destroy as destroy_workflow
-from tritonstack.workflows.environments import expiring as leased_module
-from tritonstack.workflows.environments import reap as reap_workflow
 
 TEMPLATE = """\
 template: {locks: dev, purpose: tests}
@@ -227,53 +225,3 @@ def test_reap_deletes_only_expired_environments(here, account, capsys):
     assert (code, facts["reaped"]) == (0, ["tritonstack-old", "tritonstack-older"])
     assert [item["base"] for item in facts["kept"]] == ["tritonstack-new"]
     assert standing(account) == ["tritonstack-dev-foundation", "tritonstack-new-foundation"]
-
-
-def test_the_status_of_all_lists_temporary_environments(here, account, capsys):
-    expiring_environments(account)
-    assert tell(here, "status") == 0
-    lines = capsys.readouterr().out.splitlines()
-    begin = lines.index("expiring (details: `tritonstack status <template> --name <name>`):")
-    assert [line.split(" of ")[0] for line in lines[begin + 1 :]] == [
-        f"  tritonstack-{name}" for name in ("new", "old", "older")
-    ]
-    assert lines[-1].split()[-4:-1] == ["bob", "expired", "at"]
-    assert run(["--project", str(here.root), "--json", "status"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [item["verdict"] for item in document["expiring"]] == ["active", "expired", "expired"]
-    assert document["not_searched"] == []
-    assert tell(here, "status", "dev") == 0
-    assert "for a while" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("as_json", [True, False])
-def test_reap_reports_an_extended_environment_as_kept(here, account, capsys, monkeypatch, as_json):
-    """A deployment moves the expiry after `reap` has read it."""
-    expiring_environments(account)
-    find = reap_workflow.find_expiring
-
-    def find_and_extend(*arguments: Any, **more: Any) -> leased_module.ExpiringEnvironments:
-        environments = find(*arguments, **more)
-        cloud(account).client("cloudformation").update_stack(
-            StackName="tritonstack-old-foundation",
-            UsePreviousTemplate=True,
-            Tags=[{"Key": "owner", "Value": "ann"}, {"Key": "expires", "Value": FUTURE}],
-        )
-        return environments
-
-    monkeypatch.setattr(reap_workflow, "find_expiring", find_and_extend)
-    if as_json:
-        code, facts = reaped(here, capsys)
-        assert [item["base"] for item in facts["kept"]] == ["tritonstack-new", "tritonstack-old"]
-        assert (code, facts["reaped"], facts["extended"], facts["failed"]) == (
-            0,
-            ["tritonstack-older"],
-            ["tritonstack-old"],
-            {},
-        )
-    else:
-        assert tell(here, "reap") == 0
-        out = capsys.readouterr().out
-        assert f"ann expired at {PAST}; extended meanwhile" in out
-        assert f"bob expired at {PAST}; destroyed" in out
-    assert "tritonstack-old-foundation" in standing(account)

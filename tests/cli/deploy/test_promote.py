@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 from typing import Any
@@ -57,32 +56,6 @@ def test_artifact_is_promoted_between_accounts(site, capsys):
     assert document["changed"] is True
     assert document["promoted"][0]["digest"] == built.digest
     assert "S3's checksum" in document["copied"][0]["summary"]
-
-
-def test_second_run_changes_nothing(site, capsys):
-    site.build("minilm", CONTENT)
-    promote()
-    before = site.project.lock_file("prod").read_text()
-    capsys.readouterr()
-    promote()
-    assert "up to date" in capsys.readouterr().out
-    assert site.project.lock_file("prod").read_text() == before
-    assert len(site.promotions()) == 1
-
-
-def test_examples_are_copied_and_invalid_ones_are_rejected(site, capsys):
-    examples = b'{"examples": "of this artifact"}'
-    sha256 = hashlib.sha256(examples).hexdigest()
-    built = site.build("minilm", CONTENT, examples_sha256=sha256)
-    key = f"{artifact_prefix('minilm', built.digest)}/examples.json"
-    dev, prod = site.dev.client("s3"), site.prod.client("s3")
-    dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples + b" ")
-    promote(expected=1)
-    assert "examples.json does" in capsys.readouterr().err
-    assert not site.project.lock_file("prod").exists()
-    dev.put_object(Bucket=site.bucket("dev"), Key=key, Body=examples)
-    promote()
-    assert prod.get_object(Bucket=site.bucket("prod"), Key=key)["Body"].read() == examples
 
 
 def test_dry_run_reports_everything_and_changes_nothing(site, capsys):

@@ -7,12 +7,8 @@ import pytest
 
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.events import read_events
-from tritonstack.operations.revisions import Revision
-from tritonstack.operations.verification.checks import Check
-from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
 from tritonstack.project.loading import load_workspace
 
 
@@ -43,24 +39,3 @@ def test_unknown_endpoint_is_exit_2(built, capsys, endpoint, help_text):
     code, words = said(capsys, built, "verify", "dev", "--endpoint", endpoint)
     assert code == 2
     assert help_text in words.err
-
-
-def test_verdict_as_text():
-    good = EndpointVerdict(
-        "search",
-        "t-dev-search",
-        (
-            Check("stack", detail="UPDATE_COMPLETE", compared=2, notes=("rolled back",)),
-            Check("scaling", ("not registered",), detail="main 1 to 2", skipped=1),
-        ),
-        not_compared={"AWS::SNS::Topic": 2, "AWS::IAM::Role": 1},
-    )
-    revision = Revision("c" * 40, ("environments/dev.yaml", "stacks/new.py"))
-    verdict = Verdict("dev", revision, (good,), stacks=(Check("t-dev-foundation", detail="x"),))
-    lines = list(verdict_lines(verdict))
-    assert (lines[1], lines[3]) == ("  ✓ t-dev-foundation  x", "search: t-dev-search")
-    assert (lines[5].strip(), lines[7].strip()) == ("(note: rolled back)", "not registered")
-    assert lines[6].startswith("  ✗ scaling ")
-    assert "1 IAM::Role, 2 SNS::Topic" in lines[8]
-    assert "environments/dev.yaml, stacks/new.py" in lines[10]
-    assert lines[11].endswith("cccccccc+uncommitted")

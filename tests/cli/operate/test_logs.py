@@ -12,7 +12,6 @@ import pytest
 from tests.operations.logs.strict_events import StrictEvents
 from tests.operations.strict_aws import StrictCodeBuild, client_error
 from tritonstack.cli.main import run
-from tritonstack.operations.logs import reading
 from tritonstack.workflows.session import Session
 
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev-search"
@@ -80,26 +79,6 @@ def test_lines_of_all_instances_are_printed_in_order(logs, account):
     ]
     assert "search main/i-1 too" in logs("dev", "--since", "3h")[1]
     assert logs("dev", "search", "--filter", "ir", "--instance", "i-1")[1].count("\n") == 2
-
-
-@pytest.mark.parametrize("json_output", [False, True])
-def test_follow_prints_new_lines_until_ctrl_c(logs, account, monkeypatch, json_output):
-    account.log("main/i-1", "before")
-    pauses = 0
-
-    def pause(seconds: float) -> None:
-        nonlocal pauses
-        pauses += 1
-        if pauses == 4:
-            raise KeyboardInterrupt
-        account.log(f"main/i-{pauses}", f"after {pauses}", ago_s=10 - pauses)
-
-    monkeypatch.setattr(reading.time, "sleep", pause)
-    code, out, err = logs("dev", "search", "--follow", json_output=json_output)
-    assert (code, err) == (1, "")
-    lines = out.splitlines()
-    messages = [json.loads(line)["message"] if json_output else line.split(" ", 2)[2] for line in lines]
-    assert messages == ["before", "after 1", "after 2", "after 3"]
 
 
 @pytest.mark.parametrize(

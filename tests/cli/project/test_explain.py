@@ -9,7 +9,6 @@ import pytest
 
 from tritonstack.base.error_kinds import InvalidYamlError, UnknownKeyError
 from tritonstack.cli.main import run
-from tritonstack.workflows.error_codes import list_codes
 
 
 @pytest.mark.parametrize("code", ["TS104", "ts104", "[TS104]"])
@@ -43,11 +42,3 @@ def test_help_with_the_tool_itself_needs_no_project(arguments, tmp_path, monkeyp
     captured = capsys.readouterr()
     assert "TS902]" not in captured.err
     assert captured.out
-
-
-def test_missing_code_argument_lists_all_codes(capsys):
-    assert run(["explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines if line.startswith("  TS")} == set(list_codes().codes)
-    assert run(["--json", "explain"]) == 0
-    assert json.loads(capsys.readouterr().out)["codes"]["TS104"] == "Unknown key"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import load_yaml
 from tritonstack.project.files import yaml_edits
 from tritonstack.project.files.yaml_edits import UneditableFileError
@@ -177,3 +179,39 @@ def test_a_comment_that_would_be_lost_is_an_error_with_its_line(text: str) -> No
     line = text[: text.index("#")].count("\n") + 1
     (violation,) = caught.value.violations
     assert (violation.file, violation.line, "'# low'" in violation.message) == (NAME, line, True)
+
+
+REPOSITORY = find_project(Path(__file__)).root
+FILES = sorted(
+    file
+    for pattern in ("models/*/model.yaml", "environments/*.yaml", "examples/*/**/*.yaml", "delivery.yaml")
+    for file in REPOSITORY.glob(pattern)
+)
+
+
+def keys(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every key of every mapping that is in no list."""
+    for name, value in data.items() if isinstance(data, dict) else ():
+        yield (*path, name)
+        yield from keys(value, (*path, name))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(REPOSITORY)))
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_each_edit_of_a_real_file_changes_one_key_and_no_other_line(file: Path, newline: str) -> None:
+    text = file.read_bytes().decode().replace("\n", newline)
+    for *parents, name in keys(load_yaml(text)):
+        for key, value in ((name, None), (name, "changed"), ("new", [1])):
+            try:
+                after = edit_mapping(text, tuple(parents), {key: value})
+            except UneditableFileError:
+                continue  # a comment in braces would be lost
+            wanted = found = load_yaml(text)
+            for parent in parents:
+                found = found[parent]
+            found.pop(key) if value is None else found.update({key: value})
+            assert load_yaml(after) == wanted
+            assert ("\n" in after.replace("\r\n", "")) is (newline == "\n")
+            assert text.count("#") == after.count("#") or value is None
+            differences = difflib.SequenceMatcher(None, text.splitlines(), after.splitlines()).get_opcodes()
+            assert sum(kind != "equal" for kind, *_ in differences) <= 2
