@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import aws_cdk as cdk
 from constructs import Construct
 
 from tritonstack.base import naming
+from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 
@@ -45,6 +48,11 @@ class EnvironmentStack(cdk.Stack):
     def output(self, logical_id: str, *, value: str, description: str) -> None:
         """Add a CloudFormation output without an export."""
         cdk.CfnOutput(self, logical_id, value=value, description=description)
+
+    def share(self, logical_id: str, *, name: str, value: str | Sequence[str], description: str) -> None:
+        """Publish a value to the other stacks of this environment."""
+        parameter = naming.parameter_name(self._environment.base, name)
+        SharedValue(self, logical_id, name=parameter, value=value, description=description)
 
     def shared_value(self, logical_id: str, *, name: str) -> str:
         """Return the id that another stack of this environment published (names: tritonstack.base.naming).

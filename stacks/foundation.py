@@ -11,7 +11,6 @@ from tritonstack.base import naming
 from tritonstack.constructs.builds.image_repository import ImageRepository
 from tritonstack.constructs.data.buckets import access_log, artifact_bucket, data_bucket
 from tritonstack.constructs.data.encryption_key import EncryptionKey
-from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns
 from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.grants import AwsScope
@@ -45,10 +44,9 @@ class FoundationStack(EnvironmentStack):
         self._images(environment, key)
         self._alarms(environment, key)
         if instance:
-            SharedValue(
-                self,
+            self.share(
                 "InstanceParameter",
-                name=naming.parameter_name(environment.base, naming.INSTANCE_PARAMETER),
+                name=naming.INSTANCE_PARAMETER,
                 value=instance.to_json(),
                 description=f"The request that created {environment.name}",
             )
@@ -82,10 +80,9 @@ class FoundationStack(EnvironmentStack):
                 naming.build_log_group(base),
             ],
         ).key
-        SharedValue(
-            self,
+        self.share(
             "KeyParameter",
-            name=naming.parameter_name(base, naming.KEY_PARAMETER),
+            name=naming.KEY_PARAMETER,
             value=key.key_arn,
             description=f"Encrypts the data of {base}",
         )

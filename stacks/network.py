@@ -6,7 +6,6 @@ from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
-from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.network.flow_log import FlowLog
 from tritonstack.constructs.network.network_guards import NetworkGuards
 from tritonstack.constructs.network.private_network import PrivateNetwork
@@ -44,17 +43,15 @@ class NetworkStack(EnvironmentStack):
             key_arn=self.shared_value("KeyArn", name=naming.KEY_PARAMETER),
             removal=self.removal,
         )
-        SharedValue(
-            self,
+        self.share(
             "SubnetsParameter",
-            name=naming.parameter_name(base, naming.SUBNETS_PARAMETER),
+            name=naming.SUBNETS_PARAMETER,
             value=network.subnet_ids,
             description=f"The private subnets of the endpoints of {base}",
         )
-        SharedValue(
-            self,
+        self.share(
             "SecurityGroupsParameter",
-            name=naming.parameter_name(base, naming.SECURITY_GROUPS_PARAMETER),
+            name=naming.SECURITY_GROUPS_PARAMETER,
             value=[guards.endpoints_group_id],
             description=f"The security group of the endpoints of {base}",
         )

@@ -7,14 +7,14 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.constructs.monitoring.widgets import DashboardLocation
 from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
-LOCATION = DashboardLocation(ACCOUNT, REGION)
+LOCATION = AwsScope("aws", REGION, ACCOUNT)
 NAME = "shop-dev-search"
 COMPONENT = f"{NAME}-component"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:shop-dev-alarms"

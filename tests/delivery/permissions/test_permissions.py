@@ -41,10 +41,11 @@ CONFIG = arn("sagemaker", "endpoint-config/servingconfig79e8d9de-ab1")
 MODEL = arn("sagemaker", "model/tritonstack-dev-endpoint-search-Model2AD80A05-Ab1")
 SEARCH = arn("sagemaker", "endpoint/tritonstack-dev-search")
 COMPONENT = arn("sagemaker", "inference-component/tritonstack-dev-search-component")
+OTHERS_COMPONENT = COMPONENT.replace("-dev-", "-pr-7-")
 
 
-def through(service, **keys):
-    return {"kms:ViaService": f"{service}.{REGION}.amazonaws.com", **keys}
+def stored(arn):
+    return {"kms:ViaService": f"s3.{REGION}.amazonaws.com", "kms:EncryptionContext:aws:s3:arn": arn}
 
 
 def tagged(environment, project="tritonstack"):
@@ -52,7 +53,8 @@ def tagged(environment, project="tritonstack"):
 
 
 def for_aws(environment, service="sagemaker", answer="true"):
-    return {**tagged(environment), **through(service), "kms:GrantIsForAWSResource": answer}
+    through = {"kms:ViaService": f"{service}.{REGION}.amazonaws.com"}
+    return {**tagged(environment), **through, "kms:GrantIsForAWSResource": answer}
 
 
 def passed_to(service):
@@ -199,17 +201,11 @@ DEV = [
     ("deploy", "s3:ListBucketVersions", DEV_BUCKET, False),  # only those of models
     # A copy within the bucket is read and written with its key.
     *(
-        ("deploy", f"kms:{action}", KEY, True, through("s3", **{"kms:EncryptionContext:aws:s3:arn": named}))
+        ("deploy", f"kms:{action}", KEY, True, stored(place))
         for action in ("Decrypt", "GenerateDataKey")
-        for named in (DEV_BUCKET, ARTIFACT)
+        for place in (DEV_BUCKET, ARTIFACT)
     ),
-    (
-        "deploy",
-        "kms:Decrypt",
-        KEY,
-        False,
-        through("s3", **{"kms:EncryptionContext:aws:s3:arn": STAGING_BUCKET}),
-    ),
+    ("deploy", "kms:Decrypt", KEY, False, stored(STAGING_BUCKET)),
     ("deploy", "kms:Decrypt", KEY, False),
     # Only the roles of builds are passed.
     ("deploy", "iam:PassRole", iam_role("tritonstack-dev-build-JobsShared-1"), True, passed_to("codebuild")),
@@ -218,14 +214,13 @@ DEV = [
     ("deploy", "iam:PassRole", iam_role("Admin"), False, passed_to("codebuild")),
     # Replaced configurations and models are deleted by name and tags.
     *(
-        (
-            duty,
-            action,
-            resource if named else resource.rpartition("/")[0] + "/unrelated",
-            named and allowed,
-            tags,
+        (duty, action, resource, allowed and not resource.endswith("/unrelated"), tags)
+        for action, resource in (
+            ("sagemaker:DeleteEndpointConfig", CONFIG),
+            ("sagemaker:DeleteEndpointConfig", arn("sagemaker", "endpoint-config/unrelated")),
+            ("sagemaker:DeleteModel", MODEL),
+            ("sagemaker:DeleteModel", arn("sagemaker", "model/unrelated")),
         )
-        for action, resource in (("sagemaker:DeleteEndpointConfig", CONFIG), ("sagemaker:DeleteModel", MODEL))
         for duty, allowed, tags in (
             ("deploy", True, tagged("dev")),
             ("deploy", False, tagged("staging")),
@@ -235,7 +230,6 @@ DEV = [
             ("clean-up", False, tagged("dev")),
             ("plan", False, tagged("dev")),
         )
-        for named in (True, False)
     ),
     # Deploy switches its own endpoints only; an environment dev-x has endpoints with names of dev's.
     ("deploy", "sagemaker:UpdateEndpoint", SEARCH, True, tagged("dev")),
@@ -246,13 +240,7 @@ DEV = [
     ("plan", "sagemaker:UpdateEndpoint", SEARCH, False, tagged("dev")),
     ("deploy", "sagemaker:UpdateInferenceComponent", COMPONENT, True, tagged("dev")),
     ("deploy", "sagemaker:UpdateInferenceComponent", COMPONENT, False, tagged("dev-search")),
-    (
-        "deploy",
-        "sagemaker:UpdateInferenceComponent",
-        COMPONENT.replace("-dev-", "-pr-7-"),
-        False,
-        tagged("dev"),
-    ),
+    ("deploy", "sagemaker:UpdateInferenceComponent", OTHERS_COMPONENT, False, tagged("dev")),
     # SageMaker gets the volume key of a switched endpoint.
     ("deploy", "kms:CreateGrant", KEY, True, for_aws("dev")),
     ("deploy", "kms:CreateGrant", KEY, False, for_aws("dev", answer="false")),

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from tritonstack.constructs.iam.grants import iam_actions
+from tritonstack.constructs.iam.grants import AwsScope, iam_actions
 
 
 class EncryptionKey(Construct):
@@ -43,12 +43,12 @@ class EncryptionKey(Construct):
             self._serve_logs(log_groups)
 
     def _serve_logs(self, names: Sequence[str]) -> None:
-        stack = cdk.Stack.of(self)
-        groups = [f"arn:aws:logs:{stack.region}:{stack.account}:log-group:{name}" for name in names]
+        aws = AwsScope.of(self)
+        groups = [aws.arn("logs", f"log-group:{name}") for name in names]
         self.key.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="LogsAreEncrypted",
-                principals=[iam.ServicePrincipal(f"logs.{stack.region}.amazonaws.com")],
+                principals=[iam.ServicePrincipal(f"logs.{aws.region}.amazonaws.com")],
                 actions=iam_actions("kms: Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*"),
                 # In a key policy, * means this key.
                 resources=["*"],

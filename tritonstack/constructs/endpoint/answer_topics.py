@@ -9,6 +9,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from tritonstack.base import naming
+from tritonstack.constructs.iam.granted_role import policy_document
 
 _SNS_KEY = "alias/aws/sns"
 
@@ -30,9 +31,8 @@ class AnswerTopics(Construct):
             f"{construct_id}Policy",
             topics=[topic.ref],
             # The publisher's own role allows publishing; the topic policy is only needed for the denial.
-            policy_document={
-                "Version": "2012-10-17",
-                "Statement": [
+            policy_document=policy_document(
+                [
                     {
                         "Sid": "TlsOnly",
                         "Effect": "Deny",
@@ -41,7 +41,7 @@ class AnswerTopics(Construct):
                         "Resource": topic.ref,
                         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
                     }
-                ],
-            },
+                ]
+            ),
         )
         return topic.ref

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
+from aws_cdk import region_info
 from constructs import Construct
 
 from tritonstack.base.error_kinds import ConstructError
-from tritonstack.constructs.iam.partition import partition_of
 from tritonstack.constructs.model_data import (
     ModelArchive,
     ModelNetwork,
@@ -52,7 +52,11 @@ class AwsScope:
     def of(cls, construct: Construct) -> AwsScope:
         """Return the location of a construct's stack."""
         stack = cdk.Stack.of(construct)
-        return cls(partition_of(construct), stack.region, stack.account)
+        partition = None
+        if not cdk.Token.is_unresolved(stack.region):
+            # Plain text, because CloudFormation does not accept a token everywhere.
+            partition = region_info.RegionInfo.get(stack.region).partition
+        return cls(partition or stack.partition, stack.region, stack.account)
 
     def arn(self, service: str, resource: str) -> str:
         """Return an ARN in this account and region."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.partition import partition_of
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring import endpoint_charts as charts
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.metrics import (
@@ -24,7 +23,6 @@ from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVari
 from tritonstack.constructs.monitoring.triton_log import ERROR_LINES, LogCount, log_count
 from tritonstack.constructs.monitoring.widgets import (
     Annotation,
-    DashboardLocation,
     Line,
     Widget,
     alarm_states,
@@ -52,8 +50,7 @@ class EndpointDashboard(Construct):
         options: ServingOptions,
     ) -> None:
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
-        location = DashboardLocation(stack.account, stack.region, partition_of(self))
+        location = AwsScope.of(self)
         self.name = naming.endpoint_dashboard_name(monitored.endpoint_name, region=location.region)
         body = endpoint_dashboard_body(
             monitored, options=options, alarm_names=alarms.all_names, location=location
@@ -62,7 +59,7 @@ class EndpointDashboard(Construct):
 
 
 def endpoint_dashboard_body(
-    monitored: Monitored, *, options: ServingOptions, alarm_names: Sequence[str], location: DashboardLocation
+    monitored: Monitored, *, options: ServingOptions, alarm_names: Sequence[str], location: AwsScope
 ) -> dict[str, Any]:
     """Return the dashboard as plain data."""
     return dashboard_body(

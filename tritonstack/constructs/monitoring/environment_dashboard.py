@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.partition import partition_of
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring import endpoint_charts as charts
 from tritonstack.constructs.monitoring.metrics import MICROSECONDS_PER_MS, Series, request_metric
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.widgets import (
     MOST_METRICS,
-    DashboardLocation,
     Line,
     Widget,
     alarm_states,
@@ -56,8 +54,7 @@ class EnvironmentDashboard(Construct):
         self, scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[DashboardEndpoint]
     ) -> None:
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
-        location = DashboardLocation(stack.account, stack.region, partition_of(self))
+        location = AwsScope.of(self)
         self.names = []
         for number, body in enumerate(
             environment_dashboard_bodies(base, endpoints, location=location), start=1
@@ -68,7 +65,7 @@ class EnvironmentDashboard(Construct):
 
 
 def environment_dashboard_bodies(
-    base: str, endpoints: Sequence[DashboardEndpoint], *, location: DashboardLocation
+    base: str, endpoints: Sequence[DashboardEndpoint], *, location: AwsScope
 ) -> list[dict[str, Any]]:
     """Return the pages as plain data, at least one."""
     pages = list(_pages(endpoints)) or [[]]

@@ -10,11 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from tritonstack.constructs.iam.partition import partition_of
+from tritonstack.constructs.iam.grants import AwsScope
 
 FAILURES = ("FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED")
 """Endpoint statuses that trigger a notification."""
@@ -71,7 +70,6 @@ class FailedUpdates(Construct):
         topic_arn: str,
     ) -> None:
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
         self._topic_arn = topic_arn
         self._rule(
             "Rule",
@@ -95,7 +93,7 @@ class FailedUpdates(Construct):
             },
             text=_TEXT,
         )
-        arn = f"arn:{partition_of(self)}:cloudformation:{stack.region}:{stack.account}:stack/{stack_prefix}"
+        arn = AwsScope.of(self).arn("cloudformation", f"stack/{stack_prefix}")
         self._rule(
             "Stacks",
             name=stacks_name,

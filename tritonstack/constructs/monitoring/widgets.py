@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.metrics import Metric, Series
 
 WIDTH = 24
@@ -16,19 +17,6 @@ MOST_ALARMS_OF_A_WIDGET = 100
 """CloudWatch's limits; metrics that only expressions use also count."""
 
 _PERIOD_S = 300
-
-
-@dataclass(frozen=True)
-class DashboardLocation:
-    """The region and account of a dashboard's metrics and alarms."""
-
-    account: str
-    region: str
-    partition: str = "aws"
-
-    def alarm_arn(self, name: str) -> str:
-        """Return an alarm's ARN."""
-        return f"arn:{self.partition}:cloudwatch:{self.region}:{self.account}:alarm:{name}"
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ def as_text(body: Mapping[str, Any]) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def dashboard_body(rows: Iterable[Sequence[Widget]], location: DashboardLocation) -> dict[str, Any]:
+def dashboard_body(rows: Iterable[Sequence[Widget]], location: AwsScope) -> dict[str, Any]:
     """Arrange widgets in rows, and fill in their region and the ARNs of alarms; skip empty rows."""
     widgets: list[dict[str, Any]] = []
     y = 0
@@ -161,10 +149,10 @@ def dashboard_body(rows: Iterable[Sequence[Widget]], location: DashboardLocation
     return {"start": "-PT12H", "periodOverride": "auto", "widgets": widgets}
 
 
-def _located(properties: Mapping[str, Any], location: DashboardLocation) -> dict[str, Any]:
+def _located(properties: Mapping[str, Any], location: AwsScope) -> dict[str, Any]:
     located = dict(properties)
     if "region" in located:
         located["region"] = location.region
     if "alarms" in located:
-        located["alarms"] = [location.alarm_arn(name) for name in located["alarms"]]
+        located["alarms"] = [location.arn("cloudwatch", f"alarm:{name}") for name in located["alarms"]]
     return located

@@ -8,7 +8,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from tritonstack.constructs.data.log_group import log_group
-from tritonstack.constructs.iam.granted_role import explain_wildcard
+from tritonstack.constructs.iam.granted_role import explain_wildcard, policy_document
+from tritonstack.constructs.iam.grants import AwsScope
 
 RETENTION_DAYS = 365
 
@@ -40,10 +41,8 @@ class FlowLog(Construct):
         )
 
     def _writer(self, group: str) -> iam.CfnRole:
-        stack = cdk.Stack.of(self)
-        aws = f"{stack.region}:{stack.account}"
-        streams = f"arn:aws:logs:{aws}:log-group:{group}:*"
-        every_group = f"arn:aws:logs:{aws}:log-group:*"
+        aws = AwsScope.of(self)
+        streams, every_group = aws.arn("logs", f"log-group:{group}:*"), aws.arn("logs", "log-group:*")
         # The actions that the service needs, limited to its log group; AWS's example allows all log groups.
         allowed = {
             ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"): streams,
@@ -58,30 +57,28 @@ class FlowLog(Construct):
             self,
             "Writer",
             description="IAM role for VPC flow logs",
-            assume_role_policy_document={
-                "Version": "2012-10-17",
-                "Statement": [
+            assume_role_policy_document=policy_document(
+                [
                     {
                         "Effect": "Allow",
                         "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
                         "Action": "sts:AssumeRole",
                         "Condition": {
-                            "StringEquals": {"aws:SourceAccount": stack.account},
-                            "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{aws}:vpc-flow-log/*"},
+                            "StringEquals": {"aws:SourceAccount": aws.account},
+                            "ArnLike": {"aws:SourceArn": aws.arn("ec2", "vpc-flow-log/*")},
                         },
                     }
-                ],
-            },
+                ]
+            ),
             policies=[
                 iam.CfnRole.PolicyProperty(
                     policy_name="write",
-                    policy_document={
-                        "Version": "2012-10-17",
-                        "Statement": [
+                    policy_document=policy_document(
+                        [
                             {"Effect": "Allow", "Action": list(actions), "Resource": resource}
                             for actions, resource in allowed.items()
-                        ],
-                    },
+                        ]
+                    ),
                 )
             ],
         )
