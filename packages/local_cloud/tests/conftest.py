@@ -12,16 +12,18 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+from moto.core.base_backend import BackendDict
+from moto.s3.models import s3_backends
 
-from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
+from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton
 from tests.credentials import keys_of, register, variables_of
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.servers.server import ServerOrder
-from tritonstack_local.server import LocalCloud
-from tritonstack_local.settings import CloudSettings, TimeScale
+from tritonstack_local.server import LocalCloud, MakeSageMaker
+from tritonstack_local.settings import DEFAULT_TIME_SCALE, CloudSettings, TimeScale
 from tritonstack_local.state import writer
 
 REGION = "eu-west-1"
@@ -64,8 +66,35 @@ def _client(service: str, endpoint_url: str, region: str, key_id: str, secret: s
         region_name=region,
         aws_access_key_id=key_id,
         aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
+        config=Config(
+            retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, max_pool_connections=32
+        ),
     )
+
+
+def start_cloud(
+    folder: Path,
+    make_sagemaker: MakeSageMaker,
+    *,
+    account_id: str = "111122223333",
+    server_home: Path | None = None,
+    time_scale: TimeScale = DEFAULT_TIME_SCALE,
+) -> LocalCloud:
+    """Start a cloud with what is kept in its folder; moto forgets the clouds before it in this process."""
+    for services in BackendDict._instances:
+        services.clear()
+    s3_backends.bucket_accounts.clear()
+    settings = CloudSettings(
+        state_dir=folder,
+        server_home=server_home or folder,
+        account_id=account_id,
+        region=REGION,
+        time_scale=time_scale,
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+    cloud = LocalCloud(settings=settings, listener=listener, make_sagemaker=make_sagemaker)
+    register(cloud.endpoint_url, cloud.secret)
+    return cloud
 
 
 class SharedCloud:
@@ -86,25 +115,14 @@ class SharedCloud:
             assert self.parent is not None
             self._made += 1
             folder = self.parent / str(self._made)
-            self._cloud = self._make(folder)
-            register(self._cloud.endpoint_url, self._cloud.secret)
+            # Alarms and rollouts are fast.
+            self._cloud = start_cloud(folder, self._make_sagemaker, time_scale=TimeScale(minute_s=0.2))
         return self._cloud
 
     def end(self) -> None:
         if self._cloud is not None:
             self._cloud.close()
             self._cloud = None
-
-    def _make(self, folder: Path) -> LocalCloud:
-        settings = CloudSettings(
-            state_dir=folder,
-            server_home=folder,
-            account_id="111122223333",
-            region=REGION,
-            time_scale=TimeScale(minute_s=0.2),  # alarms and rollouts are fast
-        )
-        listener = socket.create_server(("127.0.0.1", 0))
-        return LocalCloud(settings=settings, listener=listener, make_sagemaker=self._make_sagemaker)
 
     def _make_sagemaker(self, *, dependencies: Dependencies, server_home: Path) -> SageMakerApp:
         del server_home

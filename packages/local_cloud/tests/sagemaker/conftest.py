@@ -2,7 +2,8 @@
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import run_cloud
+from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud, short_id, tarball
+from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud, short_id
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tests.python_models import python_model
 from tritonstack.base.paths import find_project
 from tritonstack.client import (
@@ -44,7 +45,7 @@ def scaling_by(factor):
 def real_cloud(tmp_path):
     home = find_project(Path(__file__)).state_dir / "server"
 
-    with run_cloud(tmp_path / "endpoints", server_home=home) as running:
+    with run_cloud(tmp_path, server_home=home) as running:
         yield running
     assert supervisors(tmp_path) == []
 
@@ -108,14 +109,13 @@ def test_an_endpoint_that_cannot_start_reports_the_reason(real_cloud, archive, w
 
 
 def test_stopped_cloud_leaves_no_server(real_cloud, tmp_path):
+    """The cloud stops after the test."""
     deploy(real_cloud, "first", scaling_by(2))
     url = real_cloud.upload("second.tar.gz", scaling_by(2))
     real_cloud.model("second", url=url)
     real_cloud.config("second")
     real_cloud.sagemaker.create_endpoint(EndpointName="second", EndpointConfigName="second")
     eventually(lambda: len(supervisors(tmp_path)) >= 2, timeout_s=30)
-    real_cloud.app.close()
-    assert supervisors(tmp_path) == []
 
 
 def test_a_server_is_isolated(real_cloud, tmp_path, monkeypatch):

@@ -1,18 +1,12 @@
-"""A cloud that tests restart; moto's memory is cleared in between."""
+"""A cloud that tests restart."""
 
 import itertools
-import socket
 from pathlib import Path
 
-from moto.core.base_backend import BackendDict
-from moto.s3.models import s3_backends
-
-from packages.local_cloud.tests.conftest import REGION, SHARED, Account
-from packages.local_cloud.tests.sagemaker.cloud import FakeTritons
-from tests.credentials import register
+from packages.local_cloud.tests.conftest import REGION, SHARED, Account, start_cloud
+from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
 from tritonstack_local.sagemaker import SageMakerApp
 from tritonstack_local.server import LocalCloud
-from tritonstack_local.settings import CloudSettings
 
 IN_EUROPE = {"LocationConstraint": REGION}
 _accounts = itertools.count(300000000000)
@@ -43,31 +37,18 @@ class RestartableCloud:
 
     def start(self) -> None:
         SHARED.end()
-        _wipe()  # clear the state of earlier clouds in this process
-        settings = CloudSettings(
-            state_dir=self.folder, server_home=self.folder, account_id=self.account_id, region=REGION
-        )
 
-        def make_app(*, dependencies, server_home):
+        def make_sagemaker(*, dependencies, server_home):
             del server_home
             return SageMakerApp(dependencies=dependencies, start_server=self.tritons)
 
-        listener = socket.create_server(("127.0.0.1", 0))
-        self._cloud = LocalCloud(settings=settings, listener=listener, make_sagemaker=make_app)
-        register(self._cloud.endpoint_url, self._cloud.secret)
+        self._cloud = start_cloud(self.folder, make_sagemaker, account_id=self.account_id)
 
     def end(self) -> None:
         if self._cloud is not None:
             self._cloud.close()
             self._cloud = None
-        _wipe()
 
     def restart(self) -> None:
         self.end()
         self.start()
-
-
-def _wipe() -> None:
-    for services in BackendDict._instances:
-        services.clear()
-    s3_backends.bucket_accounts.clear()

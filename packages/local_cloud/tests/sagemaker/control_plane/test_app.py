@@ -9,6 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, a_variant, role_of
+from tests.credentials import keys_of
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker.unsupported import UNSUPPORTED
 
@@ -19,8 +20,7 @@ def _without_checks(cloud):
         "sagemaker",
         endpoint_url=cloud.url,
         region_name=REGION,
-        aws_access_key_id="AKIA0000" + cloud.account,
-        aws_secret_access_key="x",
+        **keys_of(cloud.url, cloud.account),
         config=Config(parameter_validation=False, retries={"total_max_attempts": 1}),
     )
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import FakeTritons, eventually, run_cloud
+from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud
+from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
 from tritonstack_local.sagemaker.hosting import instances
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool
 from tritonstack_local.sagemaker.servers.limits import ServerSlots

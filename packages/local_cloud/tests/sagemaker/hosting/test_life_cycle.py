@@ -6,15 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from botocore.exceptions import ClientError, WaiterError
 
-from packages.local_cloud.tests.sagemaker.cloud import (
-    IMAGE,
-    REGION,
-    eventually,
-    run_cloud,
-    short_id,
-    tarball,
-    tree,
-)
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, eventually, run_cloud, short_id, tree
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tritonstack_local.sagemaker.hosting.supply import InstanceSupply
 from tritonstack_local.sagemaker.servers.logs import LogShipper
 
@@ -109,13 +102,12 @@ def test_leftovers_of_a_killed_cloud_are_removed(tmp_path):
     folder = tmp_path / "endpoints"
     (folder / "1/eu-west-1/e/i-1").mkdir(parents=True)
 
-    with run_cloud(folder, server_home=tmp_path):
-        pass
-    assert not folder.exists()
+    with run_cloud(tmp_path):
+        assert not folder.exists()
 
 
 def test_endpoint_without_a_server_fails_with_a_remedy(tmp_path):
-    with run_cloud(tmp_path / "endpoints", server_home=tmp_path) as cloud:
+    with run_cloud(tmp_path) as cloud:
         described = created(cloud)
     assert described["EndpointStatus"] == "Failed"
     assert "Triton server" in described["FailureReason"]
@@ -185,7 +177,7 @@ def test_a_deleted_endpoint_finishes_requests_and_disappears(cloud, tritons, tmp
     cloud.gone("e")
     assert not tritons.started[0].running
     assert [item["type"] for item in cloud.app.inventory()] == ["model", "endpoint-config"]
-    assert not any("model" in path or "log" in path for path in tree(tmp_path))
+    assert not any("model" in path or "log" in path for path in tree(tmp_path / "endpoints"))
 
 
 def numbers(cloud):
@@ -354,10 +346,10 @@ def test_an_existing_log_group_keeps_its_retention(cloud):
     assert logs.describe_log_streams(logGroupName=group)["logStreams"]
 
 
-def test_closing_ends_running_and_starting_endpoints(cloud, tritons):
-    created(cloud, "serves")
-    ready_to_create(cloud, "starts", FAKE_STARTS="never")
-    cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
-    eventually(lambda: len(tritons.started) == 2)
-    cloud.app.close()
+def test_closing_ends_running_and_starting_endpoints(tmp_path, tritons):
+    with run_cloud(tmp_path, tritons) as cloud:
+        created(cloud, "serves")
+        ready_to_create(cloud, "starts", FAKE_STARTS="never")
+        cloud.sagemaker.create_endpoint(EndpointName="starts", EndpointConfigName="starts")
+        eventually(lambda: len(tritons.started) == 2)
     assert [server.running for server in tritons.started] == [False, False]

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from packages.local_cloud.tests.sagemaker.cloud import BlockingServer, tarball
+from packages.local_cloud.tests.sagemaker.fakes import BlockingServer, tarball
 from tritonstack.runtime import TritonFailedError, TritonResponse, TritonTimeoutError
 
 SEEN_ROOT = Path("/opt/ml/models")

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, eventually, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, eventually
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
 from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     CONFIG,

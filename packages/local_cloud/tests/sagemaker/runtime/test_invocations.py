@@ -83,7 +83,7 @@ def test_missing_endpoints_and_endpoints_of_other_accounts(endpoint):
         ({"SessionId": "NEW_SESSION"}, "InvokeEndpoint.SessionId"),
         ({"TargetVariant": "other"}, "Variant other not found for endpoint e"),
         ({"TargetVariant": "not_a_name"}, "at 'targetVariant' failed"),
-        ({"EndpointName": "not_a_name"}, "at 'endpointName' failed"),
+        ({"EndpointName": "not_a_name"}, "not /endpoints/not_a_name/invocations"),
     ],
 )
 def test_unsupported_requests_are_rejected(endpoint, fields, words):

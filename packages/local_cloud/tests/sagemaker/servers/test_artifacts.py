@@ -6,7 +6,8 @@ import tarfile
 
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import short_id, tarball, tree
+from packages.local_cloud.tests.sagemaker.cloud import short_id, tree
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tritonstack_local.sagemaker.servers import artifacts
 from tritonstack_local.sagemaker.servers.artifacts import ArtifactError, Space, unpack
 
