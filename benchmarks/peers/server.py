@@ -6,8 +6,8 @@ FOLDER has the model: model.onnx, model.json of XGBoost, or the source of a PyTo
 need tokenizer.json. Requests and responses have the bodies of Triton's HTTP protocol, in JSON or in the
 binary form.
 
-The server runs on uvloop and httptools, reads and writes JSON with orjson, and computes in batches. Its form
-says how: `python -m benchmarks.serving` measures several forms and compares with the best.
+The server runs on uvloop and httptools, reads and writes JSON with orjson, and computes in batches, as its
+form says.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Compare endpoints with FastAPI servers, under a closed loop of many users.
 
     python -m benchmarks.serving [--work minilm|roberta|resnet|xgboost|all] [--users 200] [--rounds 5]
-                                 [--seconds 6] [--search] [--json FILE]
+                                 [--seconds 6] [--json FILE]
 
 Each work builds its models and serves them with a real Triton at the container port, and through
 InvokeEndpoint of the local cloud. The peers are benchmarks/peers/server.py with the same files. All
 contestants of a work run at the same time, get the same requests, and are loaded in turns. The load comes
 from wrk, which takes little CPU time.
-
-A search finds the form in which each peer is fastest on this machine: its processes, threads, and batches.
-The record of the search is used again until the model, the peer, or the machine changes.
 
 Every run compares answers with the framework's while the server is under load. Errors and wrong answers are
 reported, and the exit code is 1. Missed goals leave it at 0.
@@ -27,28 +24,22 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.forms import Form
 from benchmarks.serving.goals import Row, outcomes
 from benchmarks.serving.load import Load, Round, Server
 from benchmarks.serving.peers import started
 from benchmarks.serving.products import invoke_endpoint, triton_port
-from benchmarks.serving.records import best_form
 from benchmarks.serving.report import failures, machine, print_outcomes, print_rows, write_json
 from benchmarks.serving.works import WORKS, Place, Work
 from tritonstack.base.paths import Project, find_project
 
 SINGLE_S = 3
 """Length of a run with one user."""
-
-
-Forms = Mapping[tuple[str, int], Form]
-"""The form of each peer, by its name and the number of users."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=200, help="connections, each with one request at a time")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=6, help="length of each run")
-    parser.add_argument("--search", action="store_true", help="search again, despite a record")
     parser.add_argument("--json", type=Path, help="file for all figures, and facts of the machine")
     return parser.parse_args()
 
@@ -143,27 +133,23 @@ def measure(project: Project, name: str, options: argparse.Namespace) -> dict[st
             rounds=options.rounds,
         )
         builds = [product.made.describe() for product in work.products.values()]
-        forms = {
-            (peer, users): best_form(project, work.peers[peer], users=users, search_again=options.search)
-            for peer, users in peer_rows(work, runs.users)
-        }
-        rows = list(measured(place, work, forms, runs))
+        rows = list(measured(place, work, runs))
     print_rows(f"{name}: medians of {runs.rounds} rounds of {runs.seconds} s", rows)
     results = list(outcomes(work.goals, rows, runs.users))
     print_outcomes(results)
     return {
         "builds": builds,
         "runs": asdict(runs),
-        "forms": {f"{peer}, {users} users": asdict(form) for (peer, users), form in forms.items()},
+        "forms": {name: asdict(peer.form) for name, (peer, _) in work.peers.items()},
         "rows": [row.to_json() for row in rows],
         "goals": [result.to_json() for result in results],
     }
 
 
-def measured(place: Place, work: Work, forms: Forms, runs: Runs) -> Iterator[Row]:
+def measured(place: Place, work: Work, runs: Runs) -> Iterator[Row]:
     """Start everything and load the contestants in turns; yield a row for each."""
     with ExitStack() as running:
-        contestants = list(start_all(place, work, forms, running, runs))
+        contestants = list(start_all(place, work, running, runs))
         rounds: list[list[Round]] = [[] for _ in contestants]
         for _ in range(runs.rounds):
             for contestant, results in zip(contestants, rounds, strict=True):
@@ -178,32 +164,23 @@ def measured(place: Place, work: Work, forms: Forms, runs: Runs) -> Iterator[Row
         )
 
 
-def peer_rows(work: Work, users: int) -> Iterator[tuple[str, int]]:
-    """Yield each peer with each number of users that it is measured with."""
-    for name in work.peers:
-        yield name, users
-        if name in work.single and users != 1:
-            yield name, 1
-
-
-def start_all(place: Place, work: Work, forms: Forms, running: ExitStack, runs: Runs) -> Iterator[Contestant]:
+def start_all(place: Place, work: Work, running: ExitStack, runs: Runs) -> Iterator[Contestant]:
     """Start every peer and every build; they end with `running`."""
     project = place.project
-    servers: dict[tuple[str, Form], Server] = {}
-    for (name, users), form in forms.items():
-        peer, load = work.peers[name]
-        if (name, form) not in servers:
-            servers[name, form] = running.enter_context(started(project, peer, form))
-        seconds = runs.seconds if users == runs.users else SINGLE_S
-        yield Contestant(servers[name, form], load, str(form), users, seconds)
+
+    def contestants(server: Server, load: Load, form: str = "") -> Iterator[Contestant]:
+        yield Contestant(server, load, form, runs.users, runs.seconds)
+        if server.name in work.single and runs.users != 1:
+            yield Contestant(server, load, form, 1, SINGLE_S)
+
+    for peer, load in work.peers.values():
+        yield from contestants(running.enter_context(started(project, peer)), load, str(peer.form))
     for product in work.products.values():
         server = running.enter_context(triton_port(project, place.folder, product.made))
-        yield Contestant(server, product.load, "", runs.users, runs.seconds)
-        if server.name in work.single and runs.users != 1:
-            yield Contestant(server, product.load, "", 1, SINGLE_S)
+        yield from contestants(server, product.load)
         if product.invoke_endpoint:
             server = running.enter_context(invoke_endpoint(project, place.folder, product.made))
-            yield Contestant(server, product.load, "", runs.users, runs.seconds)
+            yield from contestants(server, product.load)
 
 
 if __name__ == "__main__":

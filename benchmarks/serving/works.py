@@ -90,28 +90,9 @@ class Place:
         return folder
 
 
-THREADS_OR_SPLIT = (
-    Form(workers=2, threads=1, most=32),
-    Form(workers=1, threads=2, most=32),
-    Form(workers=2, threads=1, isolated=True, most=32),
-    Form(servers=2, workers=1, threads=1, most=32),
-)
-"""Two workers, one with both cores, two worker processes, and two servers that share the connections."""
-TEXT_BATCHES: tuple[dict[str, Any], ...] = (
-    {"group": 1},
-    {"group": 4},
-    {"group": 16},
-    {"group": 32},
-    {"group": 32, "sort": False},
-    {"most": 64},
-)
-"""Groups of one have their exact length. The divisions have groups of 8."""
-AS_THEY_ARRIVE = tuple(replace(form, group=32, sort=False) for form in THREADS_OR_SPLIT)
-PADDED_BATCHES: tuple[dict[str, Any], ...] = (
-    {"group": 8, "most": 8},
-    {"group": 16, "most": 16},
-    {"group": 64, "most": 64},
-)
+SORTED = Form(workers=2, threads=1, most=32)
+"""Two workers that sort their texts by length and compute groups of 8, as the product does."""
+AS_THEY_ARRIVE = replace(SORTED, group=32, sort=False)
 """A queue that pads each batch to its longest text, as people usually write it."""
 PLAIN = ", as they arrive"
 
@@ -165,12 +146,7 @@ def roberta(place: Place) -> Work:
     load, near = _text_load(framework, FP32), _text_load(framework, INT8)
     folder = place.copy("roberta", source.folder, _tokenizer(place, "roberta", framework))
     # A run counts no requests of unfinished batches: batches of a slow model must be short.
-    forms = tuple(replace(form, most=16) for form in THREADS_OR_SPLIT)
-    plain = tuple(replace(form, group=16, sort=False) for form in forms)
-    peers = (
-        Peer("FastAPI, torch", "text-torch", folder, forms, ({"group": 1}, {"group": 4}, {"group": 16}), 10),
-        Peer(f"FastAPI, torch{PLAIN}", "text-torch", folder, plain, ({"group": 8, "most": 8},), 10),
-    )
+    peers = [replace(peer, form=replace(peer.form, most=16)) for peer in _text("torch", folder)]
     return Work(
         "roberta",
         {"TorchScript": Product(script, False, load), "int8": Product(int8, False, near)},
@@ -197,9 +173,7 @@ def resnet(place: Place) -> Work:
         "FastAPI, onnxruntime",
         "image-onnx",
         place.copy("resnet", _graph(built, PIXELS).parent),
-        tuple(replace(form, group=1, most=2) for form in THREADS_OR_SPLIT),
-        ({"group": 4, "most": 4}, {"group": 8, "most": 8}),
-        trial_s=6,
+        Form(workers=2, threads=1, group=1, most=2),
     )
     work = _one_runtime("resnet", built, load, peer, invoke_endpoint=False)
     return replace(work, shortest_s=8, most_users=32)
@@ -220,14 +194,7 @@ def xgboost(place: Place) -> Work:
         "FastAPI, xgboost",
         "trees-xgboost",
         weights,
-        (
-            Form(workers=0),
-            Form(workers=1, threads=2),
-            Form(workers=2),
-            Form(servers=2, workers=0),
-            Form(servers=2, workers=1),
-        ),
-        ({"most": 1}, {"most": 16}, {"most": 256}),
+        Form(servers=2, workers=0),
     )
     return _one_runtime("xgboost", built, Load(bodies, reference), peer, invoke_endpoint=True)
 
@@ -249,9 +216,9 @@ def _one_runtime(name: str, built: Built, load: Load, peer: Peer, *, invoke_endp
 def _text(name: str, folder: Path) -> Iterator[Peer]:
     """Yield the peer that sorts texts by length as the product does, and the one with a plain queue."""
     engine = "text-torch" if name == "torch" else "text-onnx"
-    trial_s = 6 if name == "torch" else 3
-    yield Peer(f"FastAPI, {name}", engine, folder, THREADS_OR_SPLIT, TEXT_BATCHES, trial_s)
-    yield Peer(f"FastAPI, {name}{PLAIN}", engine, folder, AS_THEY_ARRIVE, PADDED_BATCHES, trial_s)
+    # Worker processes, because threads of PyTorch wait for each other.
+    for queue, form in (("", SORTED), (PLAIN, AS_THEY_ARRIVE)):
+        yield Peer(f"FastAPI, {name}{queue}", engine, folder, replace(form, isolated=name == "torch"))
 
 
 def _recipe(model: str, **changes: str) -> dict[str, Any]:
