@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.operations.deploying.test_cdk_program import npm_package, script
-from tritonstack.base import extras
-from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
 from tritonstack.runtime.install import SITE_PACKAGES
@@ -104,19 +101,6 @@ def test_doctor_reports_optional_extras(
     extras_ = {check: text for check, text in checks.items() if check.startswith("extra")}
     assert extras_ == dict.fromkeys(extras_, "ok") | {name: state}
     assert checks["Triton server"] == "optional"
-
-
-@pytest.mark.parametrize("uv", [True, False])
-def test_setup_without_pip_names_the_command_that_installs_it(
-    prefix: Path, monkeypatch: pytest.MonkeyPatch, uv: bool
-) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    monkeypatch.setattr(extras.shutil, "which", lambda _: "/bin/uv" if uv else None)
-    with pytest.raises(UsageError, match="pip") as caught:
-        setup.install_node()
-    expected = "uv pip install pip" if uv else f"{sys.executable} -m ensurepip"
-    assert f"`{expected}`" in str(caught.value.remedy)
-    assert os.listdir(prefix) == ["bin"]
 
 
 @pytest.fixture

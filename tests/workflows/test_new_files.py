@@ -180,16 +180,6 @@ def test_the_file_of_an_environment_keeps_line_endings_mode_and_link(project):
     assert target.read_bytes().count(b"\n") == target.read_bytes().count(b"\r\n")
 
 
-@pytest.mark.parametrize("environment", ["local", "dev", "prod"])
-def test_an_endpoint_is_added_to_each_environment(project, environment):
-    new_endpoint(project, "fresh", environment=environment, models=["double"])
-    new_endpoint(project, "second", environment=environment, models=["double"])
-    assert validate_project(ProjectFiles(project)) == []
-    endpoints = load_workspace(project, environment).spec.endpoints
-    assert [*endpoints][-2:] == ["fresh", "second"]
-    assert (endpoints["fresh"].kind, endpoints["fresh"].instance_type) == ("single", "ml.c7i.large")
-
-
 @pytest.mark.parametrize(
     ("precision", "instance"), [("precision: fp32", "ml.c7i.large"), ("precision: fp16", "ml.g5.xlarge")]
 )

@@ -21,7 +21,7 @@ from tritonstack.operations.builds.images import UnusableImageError
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import LockedImage
 from tritonstack.workflows.images import local_images
-from tritonstack.workflows.images.local_images import held_digest, tag_image
+from tritonstack.workflows.images.local_images import tag_image
 from tritonstack.workflows.images.stores import ImageStore
 from tritonstack.workflows.local_cloud import image_store
 
@@ -56,13 +56,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine()
     monkeypatch.setattr(local_images, "docker_engine", lambda: engine)
     return engine
-
-
-def test_an_image_gets_its_name_in_the_other_environment(engine: Engine) -> None:
-    assert (held_digest(DEV), held_digest(PROD)) == (DIGEST, None)
-    tag_image(DIGEST, PROD)
-    assert held_digest(PROD) == DIGEST
-    assert engine.names[DEV] == DIGEST
 
 
 @pytest.mark.usefixtures("engine")

@@ -242,26 +242,6 @@ def test_build_waits_for_a_free_slot(watched: Watched, monkeypatch: pytest.Monke
     assert watched.codebuild.rejected[:3] == [CPU] * 3
 
 
-def test_an_artifact_built_elsewhere_during_the_wait_is_used(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched.run(wait_for_it=False)
-    (mine,) = watched.codebuild.builds
-    watched.codebuild.end(mine, "FAILED")
-    watched.fill()
-    list_builds = watched.codebuild.list_builds_for_project
-
-    def in_time(**parameters: Any) -> dict[str, Any]:
-        if len(watched.codebuild.rejected) == 2:
-            watched.finish(mine)
-        return list_builds(**parameters)
-
-    monkeypatch.setattr(watched.codebuild, "list_builds_for_project", in_time)
-    (outcome,) = watched.run()
-    assert (outcome.manifest is not None, outcome.reused) == (True, True)
-    assert len(watched.codebuild.started) == 5
-
-
 def test_without_waiting_builds_without_a_slot_are_reported(watched: Watched) -> None:
     watched.models = [f"model-{number}" for number in range(5)]
     (outcome,) = watched.run(wait_for_it=False)

@@ -115,26 +115,29 @@ class StoredArtifact:
 
 
 def copy_object(
-    s3: Any, origin: Mapping[str, str], *, bucket: str, settings: Mapping[str, Any], source: Any = None
+    s3: Any,
+    origin: Mapping[str, str],
+    *,
+    bucket: str,
+    settings: Mapping[str, Any],
+    key: str | None = None,
+    source: Any = None,
 ) -> None:
-    """Copy an object within S3 to the same key of another bucket, in parts if it is large.
+    """Copy an object within S3 to a bucket, in parts if it is large; it keeps its key by default.
 
     `origin` names the object and optionally its version; `source` is the client that can read it if `s3`
     cannot. `settings` are the copy's metadata, because a copy in parts inherits none. The target bucket's
     default key applies.
     """
+    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 - slow to import
+
     s3.copy(
         dict(origin),
         bucket,
-        origin["Key"],
+        key or origin["Key"],
         ExtraArgs={"MetadataDirective": "REPLACE", "ChecksumAlgorithm": "SHA256", **settings},
         SourceClient=source,
-        Config=in_parts(),
+        Config=TransferConfig(
+            multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4
+        ),
     )
-
-
-def in_parts() -> Any:
-    """Return the transfer configuration of copies within S3."""
-    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 - slow to import
-
-    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)

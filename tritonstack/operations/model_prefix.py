@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import DamagedArtifactError
-from tritonstack.operations import artifacts
-from tritonstack.operations.artifacts import find_object, is_archive_of
+from tritonstack.operations.artifacts import copy_object, find_object, is_archive_of
 from tritonstack.operations.aws import Cloud, list_if_present
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
@@ -119,27 +118,13 @@ def _put(s3: Any, bucket: str, copy: ModelCopy) -> CopiedModel:
             f"s3://{bucket}/{copy.source} {failure}; it cannot be copied for endpoint {copy.endpoint!r}",
             remedy="delete that object if it exists, and publish the artifact with `tritonstack build`",
         )
-    _copy(s3, bucket, copy, etag=source["ETag"])
-    return CopiedModel(copy, "copied" if head is None else "replaced")
-
-
-def _copy(s3: Any, bucket: str, copy: ModelCopy, *, etag: str) -> None:
-    place = {
-        "Bucket": bucket,
-        "Key": copy.key,
-        "CopySource": {"Bucket": bucket, "Key": copy.source},
-    }
-    # A copy in parts inherits no metadata. The bucket's default key applies.
     settings = {
-        "MetadataDirective": "REPLACE",
         "Metadata": {DIGEST_NOTE: copy.artifact.digest},
         "ContentType": "application/gzip",
         # Do not copy tags: the `superseded` tag expires artifacts, but copies below the prefix are kept.
         "TaggingDirective": "REPLACE",
         # Copy exactly the version that was checked, even if it is overwritten meanwhile.
-        "CopySourceIfMatch": etag,
+        "CopySourceIfMatch": source["ETag"],
     }
-    if copy.artifact.archive_bytes <= artifacts.PART_BYTES:
-        s3.copy_object(**place, **settings)
-    else:
-        s3.copy(**place, ExtraArgs=settings, Config=artifacts.in_parts())
+    copy_object(s3, {"Bucket": bucket, "Key": copy.source}, bucket=bucket, key=copy.key, settings=settings)
+    return CopiedModel(copy, "copied" if head is None else "replaced")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.manifests import manifest, measured
 from tests.operations.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.builds.codebuild import CodeBuildJobs
@@ -177,49 +178,13 @@ def test_following_gives_each_line_once_and_ends_with_the_build(codebuild, servi
     assert phases[:2] == ["waiting for a machine", "building"]
 
 
-def test_ctrl_c_detaches_from_a_build_without_stopping_it(codebuild, service):
-    first, enough = begin(service)[0], threading.Event()
-    state = follow(
-        service,
-        service.poll(first),
-        LogTail(StrictLogs()),
-        on_update=lambda _: enough.set(),
-        cancelled=enough,
-        poll_s=0,
-    )
-    assert (state.status, codebuild.stopped) == ("running", [])
-
-
-def manifest(**changes: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "model": "m",
-        "entry_model": "m",
-        "digest": "cd" * 32,
-        "target": "cpu",
-        "spec_hash": ORDER.spec_hash,
-        "source": "",
-        "source_revision": "1",
-        "weights_sha256": "ef" * 32,
-        "precision": "fp32",
-        "inputs": [{"name": "x", "datatype": "FP32", "shape": [1]}],
-        "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}],
-        "archive_bytes": 1,
-        "unpacked_bytes": 1,
-        "files": [],
-        "parity": [{"stage": "served", "cases": 1, "min_cosine": 1.0, "max_absolute_error": 0.0}],
-        "latency": [{"batch": 1, "requests": 1, "p50_ms": 1.0, "p99_ms": 1.0}],
-        "served_by": {"kind": "container", "triton": "2.57.0", "python": "3.12"},
-        "tools": {},
-        "examples_sha256": "ab" * 32,
-    }
-    return facts | changes
-
-
 def leave(cloud: Cloud, *, under: str = "cd" * 32, **changes: Any) -> None:
     """Write a job's results to the bucket."""
-    s3, job, content = cloud.client("s3"), ORDER.name(GROUND), manifest(**changes)
+    s3, job = cloud.client("s3"), ORDER.name(GROUND)
+    usual = {"model": "m", "digest": "cd" * 32, "spec_hash": ORDER.spec_hash, "examples_sha256": "ab" * 32}
+    content = manifest(**{**usual, **measured(), **changes}).to_json()
     s3.put_object(Bucket="artifacts", Key=f"models/m/builds/{job}.json", Body=json.dumps({"digest": under}))
-    s3.put_object(Bucket="artifacts", Key=f"models/m/{under}/manifest.json", Body=json.dumps(content))
+    s3.put_object(Bucket="artifacts", Key=f"models/m/{under}/manifest.json", Body=content)
 
 
 def test_the_result_is_found_by_the_job_record(cloud):

@@ -114,6 +114,36 @@ class SimulatedEndpoints:
         return {"Body": io.BytesIO(body), "ContentType": content_type}
 
 
+@dataclass
+class SimulatedQueue:
+    """An asynchronous endpoint, validated with botocore's model; it answers when `work` is called."""
+
+    s3: Any
+    answer: Answer
+    stored_as: str | None = None
+    """The content type of answers, if it is not the container's."""
+    silent: bool = False
+    request: dict[str, Any] | None = None
+
+    def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
+        checked("sagemaker-runtime", "InvokeEndpointAsync", fields)
+        bucket, _, key = fields["InputLocation"].removeprefix("s3://").partition("/")
+        self.request = {**self.s3.get_object(Bucket=bucket, Key=key), "Key": key}
+        output, failure = f"answers/{fields['EndpointName']}/1", f"failures/{fields['EndpointName']}/1"
+        if not self.silent:
+            tensors = tensors_of(self.request["Body"].read(), fields["ContentType"])
+            try:
+                body, kind = reply(self.answer(fields, tensors))
+                self.s3.put_object(Bucket=bucket, Key=output, Body=body, ContentType=self.stored_as or kind)
+            except ValueError as error:
+                self.s3.put_object(Bucket=bucket, Key=failure, Body=str(error).encode())
+        return {
+            "InferenceId": "1",
+            "OutputLocation": f"s3://{bucket}/{output}",
+            "FailureLocation": f"s3://{bucket}/{failure}",
+        }
+
+
 class StreamingEndpoint:
     """InvokeEndpointWithResponseStream of a decoupled model, which sends two responses."""
 

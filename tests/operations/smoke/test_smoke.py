@@ -15,20 +15,20 @@ from tests.operations.smoke.smoke_environment import (
     RIGHT,
     Answer,
     SimulatedEndpoints,
+    SimulatedQueue,
     SimulatedTime,
     StreamingEndpoint,
     example,
     manifest_of,
     model_error,
     put,
-    reply,
     sequence,
     stock,
     tensors_of,
     with_endpoints,
     workspace_of,
 )
-from tests.operations.strict_aws import checked, client_error
+from tests.operations.strict_aws import client_error
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.asking import SmokeResult, smoke_endpoint
 from tritonstack.operations.smoke.deadlines import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE
@@ -392,36 +392,6 @@ def test_each_response_of_a_decoupled_model_is_compared(cloud, tmp_path, respons
     (result,) = here.smoke(runtime)
     assert runtime.sent == {"x": [1.0, 2.0, 3.0], "parameters": {}}
     assert (result.outcome, words in result.detail) == (outcome, True), result
-
-
-@dataclass
-class SimulatedQueue:
-    """An asynchronous endpoint, validated with botocore's model; it answers when `work` is called."""
-
-    s3: Any
-    answer: Answer
-    stored_as: str | None = None
-    """The content type of answers, if it is not the container's."""
-    silent: bool = False
-    request: dict[str, Any] | None = None
-
-    def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
-        checked("sagemaker-runtime", "InvokeEndpointAsync", fields)
-        bucket, _, key = fields["InputLocation"].removeprefix("s3://").partition("/")
-        self.request = {**self.s3.get_object(Bucket=bucket, Key=key), "Key": key}
-        output, failure = f"answers/{fields['EndpointName']}/1", f"failures/{fields['EndpointName']}/1"
-        if not self.silent:
-            tensors = tensors_of(self.request["Body"].read(), fields["ContentType"])
-            try:
-                body, kind = reply(self.answer(fields, tensors))
-                self.s3.put_object(Bucket=bucket, Key=output, Body=body, ContentType=self.stored_as or kind)
-            except ValueError as error:
-                self.s3.put_object(Bucket=bucket, Key=failure, Body=str(error).encode())
-        return {
-            "InferenceId": "1",
-            "OutputLocation": f"s3://{bucket}/{output}",
-            "FailureLocation": f"s3://{bucket}/{failure}",
-        }
 
 
 @pytest.mark.parametrize("stored_as", [None, "binary/octet-stream"])

@@ -13,11 +13,10 @@ import pytest
 
 from tests.operations.smoke.smoke_environment import (
     ASKED,
+    SimulatedQueue,
     StreamingEndpoint,
     sequence,
 )
-from tests.operations.strict_aws import checked
-from tests.projects import MODEL
 from tests.workflows.invocation.invoked_site import (
     COUNTER,
     QUEUED,
@@ -258,14 +257,6 @@ def test_a_model_without_examples_needs_inputs(site: Site) -> None:
     assert "--input NAME=VALUE" in str(caught.value.remedy)
 
 
-def test_an_artifact_that_is_not_published_is_an_error(site: Site) -> None:
-    site.model(TOKENS, SINGLE)
-    site.answers(double)
-    with pytest.raises(TritonstackError, match="manifest of 'minilm'") as caught:
-        site.invoke(inputs=GivenInputs(["x=[1, 2, 3]"]))
-    assert "tritonstack deploy dev" in str(caught.value.remedy)
-
-
 # Outputs
 
 
@@ -285,37 +276,16 @@ def test_outputs_are_printed_and_saved(site: Site, capsys: pytest.CaptureFixture
 # Asynchronous endpoints
 
 
-class Queue:
-    """InvokeEndpointAsync that stores an answer or a failure in moto's S3."""
-
-    def __init__(self, failure: str = "") -> None:
-        self.failure = failure
-
-    def invoke_endpoint_async(self, **fields: Any) -> dict[str, Any]:
-        checked("sagemaker-runtime", "InvokeEndpointAsync", fields)
-        s3 = boto3.client("s3", region_name="us-east-1")
-        bucket, _, key = fields["InputLocation"].removeprefix("s3://").partition("/")
-        self.key = key
-        request = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        size = int(fields["ContentType"].rpartition("=")[2])
-        header = json.dumps({"outputs": json.loads(request[:size])["inputs"]}).encode()
-        body = self.failure.encode() or header + request[size:]
-        place = "failures/1" if self.failure else "answers/1"
-        s3.put_object(Bucket=bucket, Key=place, Body=body)
-        return {
-            "OutputLocation": f"s3://{bucket}/answers/1",
-            "FailureLocation": f"s3://{bucket}/failures/1",
-        }
-
-
 def test_an_asynchronous_endpoint_is_called_through_s3(site: Site) -> None:
-    site.model(MODEL, QUEUED)
+    site.model(TOKENS, QUEUED.replace("ensemble", "single"))
     site.stock(inputs=(X,), outputs=(Y,))
-    queue = Queue()
+    s3 = boto3.client("s3", region_name="us-east-1")
+    queue = SimulatedQueue(s3, lambda _, tensors: {"y": tensors["x"]})
     site.use(queue)
-    answer = site.invoke("a text")
-    assert document(answer)["outputs"] == {"TEXT": [["a text"]]}
-    assert queue.key.startswith("requests/tritonstack-dev-search/invoke/")
+    answer = site.invoke(inputs=GivenInputs(["x=[1, 2, 3]"]))
+    assert document(answer)["outputs"] == {"y": [1.0, 2.0, 3.0]}
+    assert queue.request is not None
+    assert queue.request["Key"].startswith("requests/tritonstack-dev-search/invoke/")
 
 
 class SilentEndpoint:

@@ -80,8 +80,7 @@ public class SageMakerRuntimeClient implements AutoCloseable {
 }
 
 
-@pytest.mark.parametrize("inline", [True, False])
-@pytest.mark.parametrize("binary_answer", [True, False])
+@pytest.mark.parametrize(("inline", "binary_answer"), [(True, False), (False, True)])
 def test_java_sends_the_body(tmp_path: Path, *, inline: bool, binary_answer: bool) -> None:
     body, content_type = body_of({"TEXT": np.array([[HOSTILE]], object)}, {}, binary_answer=binary_answer)
     (tmp_path / "a request").write_bytes(body)

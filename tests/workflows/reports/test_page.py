@@ -99,15 +99,6 @@ def test_the_policy_allows_exactly_the_styles() -> None:
             assert f"style-src 'sha256-{digest}'" in policy
 
 
-def test_links_lead_to_parts_of_the_page() -> None:
-    page = Page(render(sample_report()))
-    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert len(set(ids)) == len(ids)
-    links = {(attributes.get("href") or "").removeprefix("#") for tag, attributes in page.tags if tag == "a"}
-    assert links <= set(ids)
-    assert set(SECTIONS) <= links
-
-
 def test_sections_without_data_say_what_produces_it() -> None:
     sample = sample_report()
     empty = ReportData(sample.project, sample.at, sample.version, None, (), (), ())
@@ -193,19 +184,6 @@ def test_an_environment_that_was_not_read_is_not_reported_as_healthy() -> None:
     assert all("token expired" in parts[name] for name in ("attention", "environments", "artifacts"))
     assert "Nothing" not in parts["attention"]
     assert "No load test" not in parts["artifacts"]
-
-
-def test_a_rollout_names_coarse_averages_and_alarms_of_unknown_state() -> None:
-    sample = sample_report()
-    prod = sample.environments[1]
-    completed, stopped = prod.rollouts
-    for rollout, quiet in ((completed, True), (stopped, False)):
-        changed = dataclasses.replace(rollout, period_s=300, unknown_alarms=rollout.alarms[1:])
-        environment = dataclasses.replace(prod, rollouts=(changed,))
-        html = sections(dataclasses.replace(sample, environments=(environment,)))["rollouts"]
-        assert "over 5 min" in html
-        assert "State unknown" in html
-        assert ("ALARM: main-latency-p99." in html) is quiet
 
 
 def test_charts_of_equal_and_zero_values_have_a_finite_axis() -> None:

@@ -10,13 +10,12 @@ import pytest
 
 from tests.git import Repository
 from tests.manifests import manifest, measured
-from tests.operations.strict_aws import client_error
 from tests.projects import edit, write_project
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.operations.events import new_event, record_event
 from tritonstack.records.lock_writing import lock_text
-from tritonstack.records.locks import Built, Lock, RolledBack, entry_of
+from tritonstack.records.locks import Built, Lock, entry_of
 from tritonstack.workflows.reports.live_state import LiveCache, read_live_state
 from tritonstack.workflows.reports.report import ReportOptions, collect, report
 from tritonstack.workflows.reports.report_data import MissingData, ReportData
@@ -141,15 +140,6 @@ def test_a_broken_lock_is_missing_data_of_its_environment(project: Project, cont
     assert {(entry.kind, entry.environment) for _, entry in report.timeline} == {("built", "prod")}
 
 
-def test_a_longer_timeline_names_what_it_omits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not [gap for gap in collect(Session(project), OFFLINE).missing if "timeline" in gap.subject]
-    monkeypatch.setattr("tritonstack.workflows.reports.report.MOST_ENTRIES", 1)
-    report = collect(Session(project), OFFLINE)
-    assert len(report.timeline) == 1
-    (gap,) = [gap for gap in report.missing if "timeline" in gap.subject]
-    assert "1 older" in gap.reason
-
-
 def test_days_of_a_window_are_in_the_gates(project: Project) -> None:
     window = 'windows: [{days: [MON, FRI], start: "09:00", end: "16:00"}]'
     edit(project.environment_file("prod"), "soaked_hours: 24,", f"soaked_hours: 24, {window},")
@@ -199,30 +189,3 @@ def test_an_event_is_read_once(project: Project, account: str) -> None:
     assert [event.note for event in again.events] == ["a", "b"]
     assert again.missing == ()
     assert read_live_state(Session(project), workspace, LiveCache()).events_unread
-
-
-def test_a_denied_manifest_is_named_with_its_reason(
-    project: Project, account: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def denied(*_: object, **__: object) -> None:
-        raise client_error("GetObject", "AccessDenied", "no s3:GetObject on models/")
-
-    edit(project.environment_file("dev"), "111111111111", account)
-    monkeypatch.setattr("tritonstack.workflows.reports.models.published_manifest", denied)
-    gap = gaps_of(collect(Session(project), ReportOptions(("dev",), changes=False)))["measurements of minilm"]
-    assert "(AccessDenied)" in gap.reason
-    assert "tritonstack build" not in gap.remedy
-
-
-def test_a_rolled_back_artifact_names_what_it_replaced(project: Project) -> None:
-    session = Session(project)
-    as_of = session.workspace("dev").hashes["minilm"]
-    back = RolledBack(instead_of="cd" * 32, as_of=as_of, by="ann", at="2026-11-22T09:00:00Z")
-    entry = entry_of(manifest("minilm", digest="ab" * 32)).model_copy(update={"rolled_back": back})
-    lock = Lock().with_entry("minilm", "cpu", entry)
-    project.lock_file("dev").write_text(lock_text(lock))
-    (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
-    assert (locked.digest, locked.instead_of, locked.outdated) == ("ab" * 32, "cd" * 32, "")
-    edit(project.model_file("minilm"), "A man is eating food.", "Another text.")
-    (locked,) = collect(session, OFFLINE).environments[0].models["minilm"]
-    assert (locked.instead_of, locked.outdated != "") == (None, True)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,26 +76,6 @@ def test_an_unexpected_error_keeps_the_data_and_the_next_read_recovers(
     assert ['class="lost"' in page for page in pages] == [False, True, False]
     assert f"{type(failure).__name__}: " in pages[1]
     assert "111111111111" in pages[1]
-
-
-def test_ctrl_c_ends_the_command_without_a_traceback(project: Project, tmp_path: Path) -> None:
-    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = f"{start}; from tritonstack.cli import main; main.main()"
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    variables |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "HOME": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", command, "--project", str(project.root), "report", "dev", "--watch"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=variables,
-    ) as process:
-        assert process.stdout is not None
-        assert "report.html" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "Traceback" not in errors
 
 
 def test_stages_of_a_rollout_are_remembered() -> None:

@@ -12,7 +12,7 @@ import boto3
 import pytest
 
 from tests.operations.scaling_simulation.test_service_curves import level, saved
-from tests.operations.smoke.smoke_environment import DIGESTS, manifest_of, put, workspace_of
+from tests.operations.smoke.smoke_environment import manifest_of, put, workspace_of
 from tests.operations.strict_aws import checked
 from tests.projects import edit
 from tritonstack.base.errors import TritonstackError, UsageError
@@ -21,8 +21,6 @@ from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import Cloud, cloud_of
 from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
 from tritonstack.records.manifests import LatencyReport
 from tritonstack.workflows import Session, SimulationOptions, simulate
 from tritonstack.workflows.sizing.bench import Period
@@ -108,28 +106,6 @@ def test_a_proposal_is_printed_as_a_diff_with_both_costs_and_written(
     assert "is the cheapest" in capsys.readouterr().err
 
 
-def test_a_proposal_for_a_file_that_cannot_be_edited_is_printed_and_only_writing_it_fails(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = project.environment_file("dev")
-    edit(file, "min_instances: 1 ", "min_instances: &low 1 ")
-    edit(file, "ml.c7i.xlarge: 0.2", "ml.c7i.xlarge: *low")
-    before = file.read_text()
-    assert command(project, "--objective", "p99=500ms,lost=0") == 0
-    printed = capsys.readouterr()
-    assert "proposed" in printed.out
-    assert "environments/dev.yaml:" in printed.err
-    proposal = simulated(project, objective=parse_objective("p99=500ms,lost=0")).proposal
-    assert document(proposal)["changes"]["min_instances"] > 1
-    assert (proposal.diff, document(proposal)["uneditable"]) == ("", proposal.uneditable.message)
-    assert command(project, "--objective", "p99=500ms,lost=0", "--write") == 2
-    printed = capsys.readouterr()
-    assert "proposed" in printed.out, "the result is printed before it is written"
-    assert "error" in printed.err
-    assert "environments/dev.yaml:" in printed.err
-    assert file.read_text() == before
-
-
 def test_the_manifest_is_used_without_a_load_test(
     project: Project, account: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,28 +122,6 @@ def test_the_manifest_is_used_without_a_load_test(
     result = simulated(project, bench=None)
     assert result.capacity_per_s == pytest.approx(40)
     assert result.curve.startswith("manifest of minilm")
-
-
-def test_models_that_do_not_fit_into_memory_are_loaded_again_and_again(project: Project) -> None:
-    old, new = "kind: ensemble\n    model: minilm", "kind: multi-model\n    models: [minilm, other]"
-    edit(project.environment_file("dev"), old, new)
-    (project.root / "spike.csv").write_text("seconds,rate\n600,2\n")
-    fitting = simulated(project)
-    assert any(note.startswith("all models") for note in fitting.notes)
-    artifacts = {
-        name: {
-            "cpu": LockedArtifact(
-                digest=DIGESTS[name], spec_hash="0" * 64, archive_bytes=10**8, unpacked_bytes=4 * 10**9
-            )
-        }
-        for name in ("minilm", "other")
-    }
-    write_lock(project.lock_file("dev"), Lock(models=artifacts))
-    slow = simulated(project)
-    assert fitting.run.p50_ms < 60
-    assert slow.run.p50_ms > 10_000
-    alone = simulated(project, popularity={"minilm": 1.0})
-    assert alone.run.p50_ms < 60
 
 
 class Recorded:
@@ -280,14 +234,6 @@ def test_options_that_are_refused(
     printed = capsys.readouterr().err
     assert f"error[{code}]" in printed
     assert message in printed
-
-
-@pytest.mark.parametrize("load", ["replay", "history"])
-def test_a_recorded_load_has_its_own_begin(load: str) -> None:
-    begin = datetime(2026, 11, 23, 9, tzinfo=UTC)
-    with pytest.raises(UsageError, match=f"--{load} has its own") as caught:
-        SimulationOptions(begin=begin, **{load: Period(begin, begin + timedelta(minutes=5))})  # type: ignore[arg-type]
-    assert caught.value.code == "TS901"
 
 
 @pytest.mark.parametrize("instance", ["ml.c7i.xlarge", "ml.c7i.2xlarge", "ml.c7i.xlarge.old"])

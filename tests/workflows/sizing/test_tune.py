@@ -19,7 +19,6 @@ from tritonstack.base.paths import Project, find_project
 from tritonstack.base.results import document
 from tritonstack.cli.main import run
 from tritonstack.operations.tuning.objectives import Objective
-from tritonstack.project.loading import load_models
 from tritonstack.workflows import NullReporter, Session, TuneOptions, end_search, plan_tuning, tune
 from tritonstack.workflows.invocation.request_inputs import GivenInputs
 from tritonstack.workflows.reporter import SilentStep
@@ -31,7 +30,6 @@ from tritonstack.workflows.sizing.search_folders import (
 from tritonstack.workflows.sizing.tune import FileChange, changes_of, write_changes
 from tritonstack.workflows.sizing.tune_options import read_texts
 from tritonstack.workflows.sizing.tune_planning import TunePlan
-from tritonstack.workflows.sizing.tuned_builds import FormBuilder
 from tritonstack.workflows.sizing.tuned_runs import configure
 from tritonstack.workflows.sizing.tuned_settings import parts
 
@@ -198,26 +196,6 @@ def test_a_search_keeps_what_others_have_recorded(shop: Project, tmp_path: Path)
     other = planned(shop, options)
     assert other.folder != plan.folder
     assert (plan.folder / "runs.jsonl").read_text() == recorded
-
-
-@pytest.mark.parametrize("sized", [False, True])
-def test_only_a_form_for_other_batch_sizes_differs_from_the_files(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sized: bool
-) -> None:
-    """An equal model.yaml is built to an equal digest."""
-    models = load_models(project, "minilm")
-    builder = FormBuilder(Session(project), "minilm", models, tmp_path / "search")
-    copies: list[Project] = []
-
-    def build(_: FormBuilder, copy: Project, __: object) -> Path:
-        copies.append(copy)
-        raise UsageError("not built in this test", remedy=None)
-
-    monkeypatch.setattr(FormBuilder, "_build", build)
-    with pytest.raises(UsageError, match="not built"):
-        builder.form((), sized=sized)
-    copied = load_models(copies[0], "minilm")["minilm"].record
-    assert (copied == models["minilm"].record) != sized
 
 
 @pytest.mark.soak

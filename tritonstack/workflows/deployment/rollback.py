@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
 
 from tritonstack.base.errors import InvalidFilesError, UsageError, shown_path
 from tritonstack.base.results import Internal, Key, public
-from tritonstack.operations.aws import Cloud
+from tritonstack.operations.aws import Cloud, in_parallel
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.events import now
 from tritonstack.operations.locks.restoring import ensure_available, is_recorded, record_rollback
@@ -38,8 +37,6 @@ from tritonstack.workflows.deployment.verify import verify_workspace
 from tritonstack.workflows.environments.requirements import require_endpoint
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
-
-_AT_ONCE = 8
 
 __all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_instance", "rollback"]
 
@@ -181,14 +178,14 @@ def _switch(session: Session, workspace: Workspace, cloud: Cloud, plan: Rollback
     fill_model_prefixes(
         session, after, cloud, [copy for copy in model_copies(after) if copy.endpoint in plan.concerned]
     )
-    with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with session.reporter.steps() as steps:
 
         def run(planned: Switch) -> None:
             title = f"switching {planned.endpoint} to {planned.target}"
             with steps.step(title, label=planned.endpoint) as step:
                 switch_back(cloud, planned, on_change=step.log)
 
-        list(pool.map(run, switches))
+        in_parallel(run, switches)
     served = ", ".join(planned.endpoint for planned in switches)
     if served:
         session.reporter.note(f"{served}: the earlier artifacts serve now; lock and stack follow")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Shown
-from tritonstack.operations.aws import AWS_ERRORS, Cloud
+from tritonstack.operations.aws import AWS_ERRORS, Cloud, in_parallel
 from tritonstack.operations.destruction.reaping import ExpiryState, expiring_environments
 from tritonstack.workflows.environments.deployed import Location
 from tritonstack.workflows.session import Session
@@ -24,7 +23,6 @@ __all__ = [
     "gap_lines",
 ]
 
-_AT_ONCE = 4
 _TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",
     "active": "expires at {expires}",
@@ -62,8 +60,7 @@ class ExpiringEnvironments:
 
 def find_expiring(session: Session, places: Sequence[Location], *, now: datetime) -> ExpiringEnvironments:
     """Search all locations in parallel."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        searches = list(pool.map(lambda location: _search(session, location, now), places))
+    searches = in_parallel(lambda location: _search(session, location, now), places)
     return ExpiringEnvironments(
         tuple(case for search in searches for case in search.cases),
         {location: reason for search in searches for location, reason in search.not_searched.items()},

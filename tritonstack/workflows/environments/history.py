@@ -21,7 +21,8 @@ from tritonstack.operations.locks.histories import (
 )
 from tritonstack.operations.locks.versions import lock_history
 from tritonstack.project.loading import ProjectFiles, chosen_model, require_free
-from tritonstack.project.names import environment_names, model_names, template_names
+from tritonstack.project.names import model_names, template_names
+from tritonstack.workflows.environments.requirements import chosen_environments
 from tritonstack.workflows.session import Session
 
 __all__ = ["ArtifactHistory", "HistoryEntry", "ModelHistory", "history"]
@@ -83,22 +84,13 @@ def _subjects(session: Session, names: Sequence[str], name: str | None) -> list[
 
 
 def _environments(session: Session, names: Sequence[str]) -> list[str]:
-    environments = environment_names(session.project)
     for name in names:
         if name in template_names(session.project):
             raise CommandLineError(
                 f"{name!r} is a template, which has no history of its own",
                 remedy="add --name <name>, for example --name pr-123",
             )
-        if name not in environments:
-            suggestion = closest(name, environments)
-            raise UnknownNameError(
-                f"unknown environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?"
-                if suggestion
-                else f"available: {', '.join(environments)}",
-            )
-    return [name for name in environments if not names or name in names]
+    return chosen_environments(session.project, names)
 
 
 def _require_known(session: Session, model: str) -> None:

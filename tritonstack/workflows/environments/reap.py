@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal, public
-from tritonstack.operations.aws import AWS_ERRORS, CloudAccessError
+from tritonstack.operations.aws import AWS_ERRORS, CloudAccessError, in_parallel
 from tritonstack.operations.destruction.reaping import ExpiryState
 from tritonstack.operations.destruction.reaping import reap as take_down
 from tritonstack.workflows.environments.deployed import LocationFilter, require_locations
@@ -119,8 +118,8 @@ def _planned(expiring: ExpiringEnvironments) -> Iterator[ReapedEnvironment]:
 
 
 def _reap(session: Session, cases: Sequence[ExpiringEnvironment], now: datetime) -> list[ReapedEnvironment]:
-    with session.reporter.steps() as steps, ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda case: _take_down(steps, case, now), cases))
+    with session.reporter.steps() as steps:
+        return in_parallel(lambda case: _take_down(steps, case, now), cases, at_once=_AT_ONCE)
 
 
 def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> ReapedEnvironment:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.base.paths import Project
+from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
 from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.names import require_known
+from tritonstack.project.names import environment_names, require_known
 from tritonstack.project.workspace import Workspace
 from tritonstack.workflows.local_cloud import has_registry
 from tritonstack.workflows.session import Session
@@ -36,6 +41,19 @@ def require_available(session: Session, workspace: Workspace, cloud: Cloud) -> N
     report = check_account(session, workspace, cloud)
     if report.failed:
         raise PreflightError([report])
+
+
+def chosen_environments(project: Project, names: Collection[str]) -> list[str]:
+    """Return the permanent environments of a project with these names, all by default; reject others."""
+    existing = environment_names(project)
+    for name in names:
+        if name not in existing:
+            suggestion = closest(name, existing)
+            raise UnknownNameError(
+                f"unknown environment {name!r}",
+                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(existing)}",
+            )
+    return [name for name in existing if not names or name in names]
 
 
 def require_endpoint(workspace: Workspace, name: str) -> None:

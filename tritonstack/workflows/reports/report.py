@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -12,10 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Key
-from tritonstack.base.yaml import closest
+from tritonstack.operations.aws import in_parallel
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.locks.histories import (
     HistoryEntry,
@@ -28,6 +26,7 @@ from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.names import environment_names, model_names
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import load_lock
+from tritonstack.workflows.environments.requirements import chosen_environments
 from tritonstack.workflows.output_files import require_output, write_output
 from tritonstack.workflows.reports.changes import ChangeReader
 from tritonstack.workflows.reports.environments import describe_environment, load_reported
@@ -51,7 +50,6 @@ from tritonstack.workflows.reports.report_data import (
 )
 from tritonstack.workflows.session import Session
 
-_AT_ONCE = 4
 _OFFLINE = "the report is offline"
 MOST_ENTRIES = 400
 """Of the timeline."""
@@ -135,7 +133,7 @@ def collect(
 ) -> ReportData:
     """Collect what a report shows; `reader` and `cache` know what was read before."""
     reader = (reader or ChangeReader()) if options.changes else None
-    names = covered_environments(session, options)
+    names = chosen_environments(session.project, options.environments)
     files = ProjectFiles(session.project)
     loaded = {name: load_reported(files, name) for name in names}
     workspaces = {
@@ -166,20 +164,6 @@ def collect(
     )
 
 
-def covered_environments(session: Session, options: ReportOptions) -> list[str]:
-    """Return the environments that a report covers; reject unknown names."""
-    names = options.environments
-    existing = environment_names(session.project)
-    for name in names:
-        if name not in existing:
-            suggestion = closest(name, existing)
-            raise UnknownNameError(
-                f"unknown environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(existing)}",
-            )
-    return [name for name in existing if not names or name in names]
-
-
 def _live_states(
     session: Session,
     workspaces: Mapping[str, Workspace],
@@ -192,9 +176,9 @@ def _live_states(
             MissingData(f"deployed state of {name}", _OFFLINE, "omit --offline") for name in workspaces
         ]
         return {name: LiveState(unread=_OFFLINE, events_unread=_OFFLINE) for name in workspaces}
-    with session.reporter.step("reading the current state"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        states = list(
-            pool.map(lambda workspace: read_live_state(session, workspace, cache), workspaces.values())
+    with session.reporter.step("reading the current state"):
+        states = in_parallel(
+            lambda workspace: read_live_state(session, workspace, cache), workspaces.values()
         )
     for state in states:
         missing += state.missing
