@@ -48,7 +48,11 @@ class CodeBuildJobs:
 
     def attempts(self, job: str) -> list[JobState]:
         """Return the job's attempts among the project's latest 100 builds."""
-        return [build_state(build) for build in self._latest() if build_variable(build, "JOB") == job]
+        return [
+            build_state(build)
+            for build in latest_builds(self._client, self._project)
+            if build_variable(build, "JOB") == job
+        ]
 
     def next_number(self, attempts: Sequence[JobState]) -> int:
         """Return the next attempt number, which is part of the idempotency token; CodeBuild forgets tokens
@@ -118,14 +122,6 @@ class CodeBuildJobs:
         build: Mapping[str, Any] = started["build"]
         return build
 
-    def _latest(self) -> list[Mapping[str, Any]]:
-        """Return the project's latest 100 builds, latest first."""
-        ids = self._client.list_builds_for_project(projectName=self._project, sortOrder="DESCENDING")["ids"]
-        if not ids:
-            return []
-        builds = {build["id"]: build for build in self._client.batch_get_builds(ids=ids[:100])["builds"]}
-        return [builds[build_id] for build_id in ids if build_id in builds]
-
     def poll(self, attempt_id: str) -> JobState:
         """Return a build's status."""
         (build,) = self._client.batch_get_builds(ids=[attempt_id])["builds"]
@@ -138,6 +134,14 @@ class CodeBuildJobs:
 
 def _plain(variables: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()]
+
+
+def latest_builds(client: Any, project: str) -> list[Mapping[str, Any]]:
+    """Return a project's latest 100 builds, latest first."""
+    ids = client.list_builds_for_project(projectName=project, sortOrder="DESCENDING")["ids"]
+    builds = client.batch_get_builds(ids=ids[:100])["builds"] if ids else []
+    by_id = {build["id"]: build for build in builds}
+    return [by_id[build_id] for build_id in ids if build_id in by_id]
 
 
 def build_variable(build: Mapping[str, Any], name: str) -> str | None:

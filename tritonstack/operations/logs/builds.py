@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice, pairwise
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from tritonstack.base import naming
-from tritonstack.base.errors import aws_error_code
-from tritonstack.operations.aws import Cloud, explain_denied
-from tritonstack.operations.builds.codebuild import build_state, build_variable
+from tritonstack.operations.aws import Cloud, explain_denied, if_present, pages
+from tritonstack.operations.builds.codebuild import build_state, build_variable, latest_builds
 from tritonstack.operations.builds.jobs import JobState
 from tritonstack.operations.builds.processing import processing_state
 
@@ -46,60 +43,37 @@ def latest_build(
 
 def _in_codebuild(cloud: Cloud, project: str, model: str) -> LoggedBuild | None:
     client = cloud.client("codebuild")
-    try:
-        listed = client.list_builds_for_project(projectName=project, sortOrder="DESCENDING")
-    except ClientError as error:
-        if aws_error_code(error) == "ResourceNotFoundException":
-            return None  # the build stack is not deployed
-        raise
-    if not listed["ids"]:
-        return None
-
-    def read(ids: Sequence[str]) -> list[dict[str, Any]]:
-        with explain_denied("codebuild"):
-            return list(client.batch_get_builds(ids=ids)["builds"])
-
-    builds = [build for build in read(listed["ids"][:LATEST]) if build_variable(build, "MODEL") == model]
+    # A project that does not exist belongs to a build stack that is not deployed.
+    latest = if_present(lambda: latest_builds(client, project)) or []
+    builds = [build for build in latest if build_variable(build, "MODEL") == model]
     if not builds:
         return None
-    latest = max(builds, key=lambda build: build["startTime"])
-    return LoggedBuild(
-        model, latest["startTime"], build_state(latest), lambda: build_state(read([latest["id"]])[0])
-    )
+    build = max(builds, key=lambda item: item["startTime"])
+
+    def read_state() -> JobState:
+        with explain_denied("codebuild"):
+            return build_state(client.batch_get_builds(ids=[build["id"]])["builds"][0])
+
+    return LoggedBuild(model, build["startTime"], build_state(build), read_state)
 
 
 def _in_processing(cloud: Cloud, base: str, model: str) -> LoggedBuild | None:
-    for name in islice(_processing_jobs(cloud, base), LATEST):
-        job = _describe(cloud, name)
+    client, stack = cloud.client("sagemaker"), naming.build_stack_name(base)
+
+    def describe(name: str) -> Mapping[str, Any]:
+        with explain_denied("sagemaker"):
+            job: Mapping[str, Any] = client.describe_processing_job(ProcessingJobName=name)
+        return job
+
+    latest_first = {"NameContains": f"{stack}-", "SortBy": "CreationTime", "SortOrder": "Descending"}
+    listed = pages(client, "list_processing_jobs", "ProcessingJobSummaries", **latest_first)
+    names = (job["ProcessingJobName"] for job in listed)
+    for name in islice((name for name in names if naming.build_stack_of_job(name) == stack), LATEST):
+        job = describe(name)
         if _option(job["AppSpecification"].get("ContainerArguments", []), "--model") == model:
-            return LoggedBuild(
-                model, job["CreationTime"], processing_state(job), partial(_processing_state, cloud, name)
-            )
+            read_state = partial(lambda name: processing_state(describe(name)), name)
+            return LoggedBuild(model, job["CreationTime"], processing_state(job), read_state)
     return None
-
-
-def _processing_state(cloud: Cloud, name: str) -> JobState:
-    return processing_state(_describe(cloud, name))
-
-
-def _describe(cloud: Cloud, name: str) -> dict[str, Any]:
-    with explain_denied("sagemaker"):
-        job: dict[str, Any] = cloud.client("sagemaker").describe_processing_job(ProcessingJobName=name)
-    return job
-
-
-def _processing_jobs(cloud: Cloud, base: str) -> Iterator[str]:
-    """Yield the names of the environment's build jobs, latest first."""
-    stack = naming.build_stack_name(base)
-    pages = (
-        cloud.client("sagemaker")
-        .get_paginator("list_processing_jobs")
-        .paginate(NameContains=f"{stack}-", SortBy="CreationTime", SortOrder="Descending")
-    )
-    for page in pages:
-        for job in page["ProcessingJobSummaries"]:
-            if naming.build_stack_of_job(job["ProcessingJobName"]) == stack:
-                yield job["ProcessingJobName"]
 
 
 def _option(arguments: Sequence[str], name: str) -> str | None:
