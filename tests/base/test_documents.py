@@ -134,19 +134,9 @@ def test_every_violation_is_reported_at_once(tmp_path: Path) -> None:
     assert [found.line for found in violations(tmp_path, text.replace("kind:", "knd:"))] == [3, 6, 7]
 
 
-@pytest.mark.parametrize(("text", "code"), [("", "TS101"), ("a: [1", "TS102")])
-def test_invalid_yaml_is_reported_as_such(tmp_path: Path, text: str, code: str) -> None:
-    assert [violation.code for violation in violations(tmp_path, text)] == [code]
-
-
 @pytest.mark.parametrize("text", ["- 1\n", "just words\n", "3\n"])
 def test_file_without_a_mapping_is_an_error(tmp_path: Path, text: str) -> None:
     assert [violation.line for violation in violations(tmp_path, text)] == [1]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidFilesError, match=r"nowhere\.yaml: file not found"):
-        load_document(tmp_path / "nowhere.yaml", EnvironmentSpec)
 
 
 def test_shared_values_of_two_endpoints_are_allowed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ RAW = ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\u202e")
 def output(request):
     stream = io.StringIO()
     console = PrintableConsole(
-        file=stream, force_terminal=request.param, soft_wrap=True, highlight=False, width=70
+        file=stream, force_terminal=request.param, soft_wrap=True, highlight=False, width=100
     )
     return Output(results=console, notes=console), stream
 
@@ -66,6 +67,14 @@ def status() -> Group:
     return Group(*environment_view(environment, now=NOW))
 
 
+VIEWS = {
+    "table": plain_table(),
+    "cells": FittedTable((Column("name"), Column("text")), [[HOSTILE, Text(f"a {HOSTILE}", "bold")]]),
+    "hanging": HangingText(Text(f"  {HOSTILE}")),
+    "status": status(),
+}
+
+
 @pytest.mark.parametrize(
     "show",
     [
@@ -75,7 +84,7 @@ def status() -> Group:
         pytest.param(lambda output: output.result({}, text=HOSTILE), id="text"),
         pytest.param(lambda output: output.result({}, text=HOSTILE, wrap=True), id="wrapped"),
         pytest.param(lambda output: output.result({}, text=Text(HOSTILE, "bold")), id="styled"),
-        pytest.param(lambda output: output.result({}, text=plain_table()), id="table"),
+        *(pytest.param(partial(Output.result, data={}, text=view), id=name) for name, view in VIEWS.items()),
         pytest.param(lambda output: output.log_lines([("now", HOSTILE)]), id="log"),
         pytest.param(lambda output: output.piece(HOSTILE), id="piece"),
         pytest.param(step, id="step"),
@@ -87,23 +96,6 @@ def test_control_characters_are_escaped(output, show):
     printed = output[1].getvalue()
     assert [sequence for sequence in RAW if sequence in printed] == []
     # Rich removes some control characters, such as the bell, from text that it gets unescaped.
-    assert SHOWN.replace(r"\x07", "") in printed.replace(r"\x07", "")
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        FittedTable((Column("name"), Column("text")), [[HOSTILE, Text.assemble(("a ", "bold"), HOSTILE)]]),
-        HangingText(Text(f"  {HOSTILE}")),
-        status(),
-    ],
-    ids=["cells", "hanging", "status"],
-)
-def test_views_show_all_of_an_escaped_text(output, view):
-    output[0].results.width = 100
-    output[0].result({}, text=view)
-    printed = output[1].getvalue()
-    assert [sequence for sequence in RAW if sequence in printed] == []
     assert SHOWN.replace(r"\x07", "") in printed.replace(r"\x07", "")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import DIGEST, environment
+from tests.projects import EMPTY_WEIGHTS
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.paths import Project
 from tritonstack.project.checks.compatibility import ASYNCHRONOUS_BYTES
@@ -24,16 +25,10 @@ KINDS = {
     "valid": EMBEDDING,
     "unknown key": EMBEDDING.replace("input:", "inptu:"),
     "no YAML": "recipe: [",
-    "empty": None,
     "wrong name": f"name: other\n{EMBEDDING}",
     "truncated weights": EMBEDDING.replace("w\n", "truncated\n"),
-    "nested header": EMBEDDING.replace("w\n", "nested\n"),
     "unsafe source": EMBEDDING.replace("w\n", "../../elsewhere\n"),
-    "missing code": "recipe: {kind: python}\ntest_inputs: [{random: {}}]\n",
-    "unpinned requirement": "recipe: {kind: python, code: m.py, requirements: r.txt}\n"
-    "test_inputs: [{random: {}}]\n",
     "GPU only": f"{EMBEDDING}precision: fp16\n",
-    "other layout": f"{TEXTS}{{kind: text-embedding}}\n",
     "unknown step": ENSEMBLE.format("w", "w"),
     "a circle": ENSEMBLE.format("a", "a"),
     "too heavy": EMBEDDING,
@@ -51,13 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_environment(root, data)
     for name in "ab":
         model = Project(root).model_file(name).parent
-        nested = (400_000).to_bytes(8, "little") + b"[" * 400_000
-        sources = {"w": (2).to_bytes(8, "little") + b"{}", "truncated": b"\xff" * 9, "nested": nested}
-        for source, content in sources.items():
+        for source, content in {"w": EMPTY_WEIGHTS, "truncated": b"\xff" * 9}.items():
             (model / source).mkdir(parents=True)
             (model / source / "model.safetensors").write_bytes(content)
-        (model / "m.py").write_text("")
-        (model / "r.txt").write_text("six\n")
     return root
 
 
@@ -67,7 +58,7 @@ def write(folder: Path, name: str, kind: str) -> None:
         text = ENSEMBLE.format("a", "a")
     file = Project(folder).model_file(name)
     head = "" if kind == "wrong name" else f"name: {name}\n"
-    file.write_text("" if text is None else f"{head}description: For tests.\n{text}")
+    file.write_text(f"{head}description: For tests.\n{text}")
 
 
 def lock_heavy(folder: Path, names: list[str]) -> None:

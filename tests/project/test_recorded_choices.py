@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests import manifest
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
 from tritonstack.project.build_plans import needed_artifacts
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact, entry_of
+from tritonstack.records.locks import Lock, LockedArtifact
 
 INT8 = {"minilm": "int8"}
 ENSEMBLE = """\
@@ -48,11 +47,6 @@ def lock(project: Project, environment: str, choices: dict[str, str] | None, mod
 def choices(project: Project, environment: str = "dev") -> dict[str, str]:
     (needed,) = needed_artifacts(load_workspace(project, environment))
     return dict(needed.choices)
-
-
-def test_lock_keeps_the_values_of_the_manifest() -> None:
-    assert entry_of(manifest("minilm", choices=INT8)).choices == INT8
-    assert entry_of(manifest("minilm")).choices is None
 
 
 def test_the_same_files_are_built_as_before_in_every_environment(project: Project) -> None:

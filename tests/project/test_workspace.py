@@ -87,12 +87,6 @@ def test_a_stale_model_of_two_endpoints_is_reported_once(project: Project) -> No
     assert len(unbuilt(load_workspace(project, "dev"))) == 1
 
 
-def test_changed_description_is_not_a_change(project: Project) -> None:
-    lock_artifact(project)
-    edit(project.model_file("minilm"), "Sentence embeddings.", "Other words.")
-    assert unbuilt(load_workspace(project, "dev"), "search") == []
-
-
 def test_a_damaged_lock_is_rejected_with_its_line(project: Project) -> None:
     lock_artifact(project)
     edit(project.lock_file("dev"), DIGEST, "abc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -17,13 +18,7 @@ FACTS: dict[str, Any] = {"model": "tiny", "digest": "ab" * 32}
 
 
 def examples(**facts: Any) -> Examples:
-    return parse_examples(Examples.model_validate_json(_json(FACTS | facts)).to_json(), origin="a file")
-
-
-def _json(facts: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(facts)
+    return parse_examples(Examples.model_validate_json(json.dumps(FACTS | facts)).to_json(), origin="a file")
 
 
 def test_examples_are_read_back_unchanged() -> None:

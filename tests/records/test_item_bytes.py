@@ -5,32 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from tests.manifests import manifest
 from tritonstack.records.locks import Lock
-from tritonstack.records.manifests import Manifest, ServedBy, TensorSpec
-
-
-def manifest(inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> Manifest:
-    return Manifest(
-        model="m",
-        entry_model="m",
-        digest="ab" * 32,
-        target="cpu",
-        spec_hash="cd" * 32,
-        source="file://x",
-        source_revision="1",
-        weights_sha256="ef" * 32,
-        precision="fp32",
-        inputs=inputs,
-        outputs=outputs,
-        archive_bytes=1,
-        unpacked_bytes=1,
-        files=(),
-        parity=(),
-        latency=(),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
-        tensorrt="10.9.0.34",
-        tools={},
-    )
+from tritonstack.records.manifests import TensorSpec
 
 
 @pytest.mark.parametrize(
@@ -51,10 +28,8 @@ def test_bytes_per_item_of_a_tensor(datatype: str, shape: tuple[int, ...], least
 def test_lock_records_the_larger_of_request_and_answer() -> None:
     text = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
     image = TensorSpec(name="image", datatype="UINT8", shape=(3, 100, 100))
-    for made, weight in (
-        (manifest((text,), (image, text)), 30_004),
-        (manifest((image, image), (text,)), 60_000),
-    ):
+    for inputs, outputs, weight in (((text,), (image, text), 30_004), ((image, image), (text,), 60_000)):
+        made = manifest("m", inputs=inputs, outputs=outputs, tensorrt="10.9.0.34")
         locked = Lock().with_artifact(made).models["m"]["cpu"]
         assert (locked.item_bytes, locked.tensorrt) == (weight, "10.9.0.34")
 

@@ -15,7 +15,7 @@ from tritonstack.base.paths import find_project
 from tritonstack.project.schemas import schema_files
 from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES
 from tritonstack.reference.images import ACCOUNTS
-from tritonstack.reference.regions import OFFERED, may_offer
+from tritonstack.reference.regions import OFFERED
 from tritonstack.reference.releases import RELEASES
 from tritonstack.reference.targets import Target, acceptable_targets, hardware_target, parse_target
 from tritonstack.spec.endpoints.endpoint import LOG_RETENTION_DAYS
@@ -89,12 +89,6 @@ AWS_LISTS = {
 
 def test_each_release_has_an_image_at_aws():
     assert set(RELEASES) == {release for listed in AWS_LISTS.values() for release in listed.split()}
-
-
-def test_family_without_prices_is_not_checked():
-    assert may_offer("eu-west-1", "p3")
-    assert may_offer("eu-west-1", "g5")
-    assert not may_offer("eu-west-1", "p5")
 
 
 def test_log_retention_periods_are_those_that_cloudwatch_documents():
