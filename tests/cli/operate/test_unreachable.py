@@ -25,33 +25,23 @@ endpoints: {}
 """
 
 
-def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_cloud, "find_spec", lambda _: None)
+def damaged(_: object) -> None:
+    raise TritonstackError("address.json: not JSON", code="TS612", remedy=None)
 
 
-def not_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_cloud, "read_address", lambda _: None)
-
-
-def damaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: object) -> None:
-        raise TritonstackError("address.json: not JSON", code="TS612", remedy=None)
-
-    monkeypatch.setattr(local_cloud, "read_address", fail)
-
-
-CAUSES = {
-    without_extra: "the extra `local` is not installed",
-    not_running: "in the local cloud, which is not running",
-    damaged: "address.json: not JSON",
-}
-
-
-@pytest.fixture(params=CAUSES, ids=lambda cause: cause.__name__)
+@pytest.fixture(
+    params=[
+        ("find_spec", lambda _: None, "the extra `local` is not installed"),
+        ("read_address", lambda _: None, "in the local cloud, which is not running"),
+        ("read_address", damaged, "address.json: not JSON"),
+    ],
+    ids=["without the extra", "not running", "damaged"],
+)
 def cause(request, monkeypatch):
     """Make the local environment unreachable; return the reason that commands print."""
-    request.param(monkeypatch)
-    return CAUSES[request.param]
+    name, replacement, reason = request.param
+    monkeypatch.setattr(local_cloud, name, replacement)
+    return reason
 
 
 @pytest.fixture
