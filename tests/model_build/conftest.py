@@ -1,13 +1,18 @@
-"""A tiny model, and the server that checks artifacts."""
+"""A tiny model, the server that checks artifacts, and what builds fetch from: AWS and a package index."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 
 from model_build.build import BuildFolders
 from model_build.data.graphs import ExportedGraph
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
+from tests.model_build.written_repositories import a_cache
+from tests.moto_aws import simulated_aws
 from tritonstack.base.paths import find_project
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
 
@@ -39,12 +44,26 @@ def tiny_graph(
 
 @pytest.fixture
 def folders(tmp_path: Path) -> BuildFolders:
-    """The test's own store and cache, and the server that `make server` installs.
+    """The test's own store and cache, and the server that `make server` installs."""
+    return BuildFolders(
+        tmp_path / "artifacts", a_cache(tmp_path / "cache"), find_project(Path(__file__)).server_dir
+    )
 
-    All tests share downloaded wheels.
-    """
-    project = find_project(Path(__file__))
-    (tmp_path / "cache").mkdir()
-    (wheels := project.cache_dir / "test-wheels").mkdir(parents=True, exist_ok=True)
-    (tmp_path / "cache" / "wheels").symlink_to(wheels)
-    return BuildFolders(tmp_path / "artifacts", tmp_path / "cache", project.server_dir)
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder from which pip installs."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of a simulated AWS, which this process's sessions reach by default."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with simulated_aws():
+        yield boto3.client("s3")

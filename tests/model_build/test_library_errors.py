@@ -8,7 +8,7 @@ import pytest
 
 from model_build import build as building
 from model_build.job import BuildOrder, run_order
-from model_build.library_errors import as_build_error, brief
+from model_build.library_errors import as_build_error
 from model_build.sources import FetchedSource
 from tests.model_build.tiny import write_model
 from tritonstack.base.errors import TritonstackError
@@ -51,28 +51,6 @@ def test_a_build_names_the_model_and_the_step_and_logs_the_rest(odd, step, tmp_p
     assert "in fail" in log.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("error", "remedy"),
-    [
-        (ImportError("TimmWrapperConfig requires the timm library but it was not found"), "timm checkpoint"),
-        (ValueError("`tiktoken` is required to read a `tiktoken` file."), "tokenizer.json"),
-        (ImportError("T5Converter requires the SentencePiece library"), "tokenizer.json"),
-        (ModuleNotFoundError("No module named 'einops'"), "this package"),
-        (AssertionError("Torch not compiled with CUDA enabled"), "on the CPU"),
-    ],
-)
-def test_known_causes_have_help(error, remedy):
-    assert remedy in str(as_build_error(error).remedy)
-
-
 def test_errors_of_this_project_are_not_wrapped():
     error = TritonstackError("message", remedy="remedy")
     assert as_build_error(error) is error
-
-
-def test_library_noise_is_omitted():
-    xgboost = "[19:09:56] /project/src/common/json.cc:12: Invalid cast\nStack trace:\n  [bt] (0) lib.so\n"
-    onnx = "[ONNXRuntimeError] : 1 : FAIL : Load model from /tmp/x/model.onnx failed:Type Error: no"
-    assert brief(RuntimeError(xgboost)) == "Invalid cast"
-    assert brief(RuntimeError(onnx)) == "Type Error: no"
-    assert len(brief(RuntimeError("word " * 1000))) < 500

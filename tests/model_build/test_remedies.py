@@ -13,12 +13,9 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-import transformers
 
-from model_build.errors import ExportError, ModelBuildError
+from model_build.errors import ExportError
 from model_build.exporters.framework import NO_FORMAT, Framework
-from model_build.exporters.heads.text_embedding import TextEmbedding
-from model_build.exporters.loading import load_model
 from model_build.exporters.torchscript_safety import check_torchscript
 from model_build.graphs.onnx_tensors import graph_tensors
 from model_build.importing.opening import open_import
@@ -34,7 +31,6 @@ from tests.model_build.linting.given_repositories import (
     write,
 )
 from tritonstack.base.errors import TritonstackError
-from tritonstack.spec.models.model_fields import Trust
 
 
 def commands(remedy: str | None, **places: Path) -> list[str]:
@@ -228,16 +224,3 @@ def test_torchscript_is_named_only_if_it_works(traced):
         HeadFramework(head, example=example, axes={0: "batch"}).export(Path())
     assert ("`format: torchscript`" in (caught.value.remedy or "")) == traced
     assert (caught.value.remedy == NO_FORMAT) == (not traced)
-
-
-def test_a_text_and_image_model_is_not_sent_to_a_model_that_is_rejected(tmp_path):
-    size = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    config = transformers.SiglipConfig(
-        text_config={**size, "vocab_size": 16},
-        vision_config={**size, "image_size": 8, "patch_size": 4},
-    )
-    config.save_pretrained(tmp_path)
-    with pytest.raises(ModelBuildError) as caught:
-        load_model(tmp_path, TextEmbedding, trust=Trust())
-    assert "SiglipTextModel" not in (caught.value.remedy or "")
-    assert "recipe onnx" in (caught.value.remedy or "")

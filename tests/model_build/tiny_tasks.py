@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.model_build.tiny import TEXTS, VOCABULARY, save_tokenizer
 
 LABELS = {0: "calm", 1: "glad", 2: "cross"}
@@ -94,3 +96,12 @@ def save_clip_model(folder: Path) -> Path:
     processor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
     save_task_tokenizer(folder, types=False)
     return folder
+
+
+def save_pictures(folder: Path, *names: str) -> None:
+    """Save pictures of noise in the formats of their names."""
+    from PIL import Image
+
+    random = np.random.default_rng(2)
+    for name in names:
+        Image.fromarray(random.integers(0, 256, (50, 40, 3), dtype=np.uint8)).save(folder / name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,13 +11,16 @@ from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
+from model_build.store.archive import PackedArchive
+from tests.manifests import manifest
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
+from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
+from tritonstack.records.manifests import Manifest
 from tritonstack.reference.targets import parse_target
 from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
 
-NO_HASH = "0" * 64
 SERVER = TritonInstallation(
     kind="embedded",
     root=Path("/nowhere"),
@@ -48,11 +52,31 @@ def context_of(model: Document[ModelSpec], folder: Path, target: str = "cpu") ->
         model=model,
         source=source,
         folder=folder,
-        cache_dir=folder / "cache",
+        cache_dir=a_cache(folder / "cache"),
         target=parse_target(target),
         installation=SERVER,
         build_member=Path,
     )
+
+
+def a_cache(folder: Path) -> Path:
+    """Return a cache of its own, except for wheels and environments: these depend on their content only."""
+    folder.mkdir(exist_ok=True)
+    for name in ("wheels", "environments"):
+        shared = find_project(Path(__file__)).cache_dir / f"test-{name}"
+        shared.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(shared)
+    return folder
+
+
+def manifest_of(packed: PackedArchive, *, model: str, **changes: Any) -> Manifest:
+    """Return the manifest of an artifact with this archive."""
+    archive = {
+        "archive_bytes": packed.size_bytes,
+        "unpacked_bytes": packed.unpacked_bytes,
+        "files": packed.files,
+    }
+    return manifest(model, digest=packed.digest, **archive, **changes)
 
 
 def tensors(written: WrittenRepository) -> list[tuple[str, str, tuple[int, ...]]]:

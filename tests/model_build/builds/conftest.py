@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_build.environments.test_execution_environment import write_wheel
+from tests.model_build.wheels import write_wheel
 
 
 @pytest.fixture
-def plain_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write the only package that pip finds."""
-    write_wheel(tmp_path / "index", "plain", "1.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+def plain_package(index: Path) -> None:
+    """Write the only package that pip finds, with content that no other test has packed."""
+    write_wheel(index, "plain", "1.0", files={"plain/test.txt": str(index)})

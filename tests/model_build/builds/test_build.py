@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.errors import ParityError, ServingError, SourceError
+from model_build.errors import ParityError, SourceError
 from model_build.progress import Progress
 from model_build.store.archive import unpack
 from model_build.store.artifacts import verify_artifact
@@ -15,7 +15,7 @@ from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.errors import UsageError
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.runtime import TritonFailedError, TritonNotFoundError, TritonServer, find_installation
+from tritonstack.runtime import TritonNotFoundError, TritonServer, find_installation
 
 
 def nothing_is_left(folders: BuildFolders) -> bool:
@@ -122,16 +122,8 @@ def test_a_model_that_takes_tokens_is_one_triton_model(tmp_path, tiny_folder, fo
 
 @pytest.mark.e2e
 @pytest.mark.usefixtures("plain_package")
-@pytest.mark.parametrize(
-    ("right", "wrong", "error", "message"),
-    [
-        ("y = -x", "y = -x * 1.1", ParityError, "served artifact differs"),
-        ("y = -x", "y = 1 / 0", ServingError, "returned 500: .*division by zero"),
-        pytest.param("class", "raise OSError\nclass", TritonFailedError, "OSError", marks=pytest.mark.soak),
-    ],
-)
-def test_an_archive_that_fails_serving_is_not_stored(tmp_path, folders, right, wrong, error, message):
-    model = write_plain_model(tmp_path / "model", CODE.replace(right, wrong))
-    with pytest.raises(error, match=message):
+def test_an_archive_that_fails_serving_is_not_stored(tmp_path, folders):
+    model = write_plain_model(tmp_path / "model", CODE.replace("y = -x", "y = -x * 1.1"))
+    with pytest.raises(ParityError, match="served artifact differs"):
         build_model(model=model, folders=folders)
     assert nothing_is_left(folders)

@@ -42,10 +42,3 @@ def test_an_unknown_model_is_exit_2_and_one_event(project):
     event = json.loads(result.stdout)
     assert (result.returncode, event["event"], event["exit_code"]) == (2, "failed", 2)
     assert "'nothing'" in event["message"]
-
-
-def test_a_build_that_cannot_start_reports_it(project):
-    result = run_job(project, "--model", "tiny", "--targets", "sm86-25.04")
-    assert result.returncode == 2
-    assert "no GPU" in result.stdout
-    assert "help: " in result.stdout

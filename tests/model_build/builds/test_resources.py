@@ -33,13 +33,6 @@ def test_too_little_space_or_memory_is_reported_with_numbers(tmp_path):
         require_memory(10**15, purpose="exporting 'm'")
 
 
-def test_a_containers_limit_counts(tmp_path, monkeypatch):
-    (tmp_path / "memory.max").write_text("5000\n")
-    (tmp_path / "memory.current").write_text("2000\n")
-    monkeypatch.setattr(resources, "CGROUP", tmp_path)
-    assert available_memory() == 3000
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [

@@ -17,14 +17,12 @@ from model_build.errors import ParityError
 from model_build.progress import Progress
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
-from tests.model_build.recipes.test_vllm import vllm_model
 from tests.model_build.supplied_models import (
     PYTHON_MODEL,
     save_lightgbm,
     save_onnx,
     save_rows,
     save_scripted,
-    save_sklearn,
     save_xgboost,
     write_entry,
     write_supplied,
@@ -172,16 +170,9 @@ MODELS: dict[str, tuple[Callable[[Path], object], Facts, Facts]] = {
         {"kind": "torchscript", "entry": "scorer.py:make"},
         {"test_inputs": requests("mask", 0.5, 2.0, 3.0)},
     ),
-    "XGBoost": (
-        *(at("weights/a.ubj", save_xgboost), {"kind": "trees", "file": "a.ubj"}, {"test_inputs": ROWS}),
-    ),
     "LightGBM": (
         at("weights/a.txt", save_lightgbm, "regression"),
         *({"kind": "trees", "file": "a.txt"}, {"test_inputs": ROWS}),
-    ),
-    "forest": (
-        at("weights/a.joblib", save_sklearn),
-        *({"kind": "trees", "file": "a.joblib", "answer": "class"}, {"test_inputs": ROWS}),
     ),
     "packages": (
         write_files(PACKAGES),
@@ -300,9 +291,15 @@ def test_a_file_that_becomes_a_link_during_the_build(name, step, tmp_path, folde
     assert not list(folders.artifacts.rglob("*.tar.gz"))
 
 
-def test_vllm_is_rejected_before_its_weights_are_fetched(tmp_path, folders):
-    told: list[Progress] = []
-    model = vllm_model(tmp_path)
-    with pytest.raises(UsageError, match=r"no vllm backend|no GPU"):
-        build_model(model=model, folders=folders, targets=["sm86-25.04"], on_progress=told.append)
-    assert told == []
+@pytest.mark.soak
+def test_an_artifact_of_an_earlier_version_is_built_again_with_the_same_digest(tmp_path, folders):
+    model = supplied(tmp_path / "model", "a configuration of Python")
+    first = build_model(model=model, folders=folders)
+    assert build_model(model=model, folders=folders).reused
+    (first.artifact_dir / "examples.json").unlink()
+    before = first.manifest.model_copy(update={"examples_sha256": None})
+    (first.artifact_dir / "manifest.json").write_text(before.to_json())
+    again = build_model(model=model, folders=folders)
+    assert (again.reused, again.manifest.digest) == (False, first.manifest.digest)
+    assert again.manifest.examples_sha256 == first.manifest.examples_sha256
+    assert build_model(model=model, folders=folders).reused

@@ -11,7 +11,7 @@ from model_build.build import BuildFolders, build_model
 from model_build.errors import ModelBuildError
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS
-from tests.model_build.tiny_tasks import save_clip_model, save_image_model
+from tests.model_build.tiny_tasks import save_clip_model, save_image_model, save_pictures
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
@@ -24,11 +24,7 @@ def answers_of(
     folder: Path, folders: BuildFolders, recipe: dict[str, Any], tests: list[Any]
 ) -> tuple[list[bytes], np.ndarray]:
     """Build a model; return its test inputs, and the vectors that verified endpoints must give."""
-    from model_build.exporters.image_preparation import encoded  # which takes seconds
-
-    random = np.random.default_rng(2)
-    for name in IMAGES:
-        (folder / name).write_bytes(encoded(random.integers(0, 256, (50, 40, 3), dtype=np.uint8)))
+    save_pictures(folder, *IMAGES)
     artifact = build_model(model=write_supplied(folder, recipe, test_inputs=tests), folders=folders)
     manifest = artifact.manifest
     assert {report.stage for report in manifest.parity} == {"graph", "served"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model_build.checking.served_model import SEVERAL_REMEDY, WHOLE_LOG, error_text
+from model_build.checking.served_model import SEVERAL_REMEDY, WHOLE_LOG
 from model_build.job import BuildOrder, run_order
 from tests.projects import write_project
 from tritonstack.base.paths import find_project
@@ -77,16 +77,3 @@ def test_the_whole_log_is_in_the_log_of_the_build(tmp_path, monkeypatch, body, m
     assert "single-server, triton.log:" in log.getvalue()
     assert "server_version" in log.getvalue(), "also what Triton prints at its start"
     assert not list((tmp_path / "state" / "artifacts").rglob("*.tar.gz"))
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (b'{"error":"no"}', '{"error":"no"}'),
-        (b'{"outputs":[]}\0\1\xff{"error":"got 2"}', '{"error":"got 2"}'),
-        (b"plain\x1b[31m\nred", "plain\ufffd[31m\nred"),
-        (b"", ""),
-    ],
-)
-def test_errors_are_text(body, text):
-    assert error_text(body) == text

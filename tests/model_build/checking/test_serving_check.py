@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model_build.checking import serving_check
-from model_build.checking.archive_check import AGAIN, READY_WITHIN_S, ArchiveCheck
+from model_build.checking.archive_check import AGAIN, READY_WITHIN_S
 from model_build.checking.served_model import ServingReport
 from model_build.checking.serving_check import HOSTED_AS, ServingCheck
 from model_build.data.cases import Case, batches, rows_of
@@ -23,7 +23,6 @@ from model_build.repository.properties import (
 )
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions
 from tritonstack.runtime import TritonResponse, TritonServer, find_installation
 
 CODE = """
@@ -104,16 +103,6 @@ def serve(
         notify=notify,
     )
     return check.run()
-
-
-@pytest.mark.e2e
-def test_no_batch_dimension_with_text_and_integer_inputs(tmp_path):
-    served = serve(write_repository(tmp_path / "repository"), tmp_path)
-    # Two outputs of each case alone, twice at once, and in multi-model hosting.
-    assert served.parity.cases == 2 * (2 + 4 + 2)
-    assert [report.batch for report in served.latency] == [1]
-    # Two copies, each with the megabyte that it begins with.
-    assert 2 << 20 <= served.shared_memory_bytes < 4 << 20
 
 
 @pytest.mark.e2e
@@ -233,24 +222,6 @@ def test_the_instances_on_the_cpu(tmp_path, extra, gpu, instances):
     assert read_instances(tmp_path, gpu=gpu) == instances
 
 
-def test_a_server_gets_the_arguments_of_an_endpoint_and_the_variables_of_a_mode(tmp_path, monkeypatch):
-    started: list[dict[str, Any]] = []
-    monkeypatch.setattr(TritonServer, "start", lambda **settings: started.append(settings))
-    nothing: Any = None
-    check = ArchiveCheck(
-        installation=nothing,
-        packed=nothing,
-        entry="shouter",
-        cases=(),
-        work=tmp_path,
-        arguments=("--one=1", "--two=2"),
-    )
-    check.start(tmp_path, "multi", ContainerOptions("shouter"), {"SAGEMAKER_MULTI_MODEL": "true"})
-    environment = started[0]["environment"]
-    assert environment[ADDITIONAL_ARGS].endswith(" --one=1 --two=2")
-    assert environment["SAGEMAKER_MULTI_MODEL"] == "true"
-
-
 def test_rows_are_counted_not_cases():
     cases = [with_batch(CASES[0], 3) for _ in range(3)]
     assert [len(joined.inputs["count"]) for joined in batches(cases, 7)] == [6, 3]
@@ -275,7 +246,11 @@ def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(tmp_path, monk
     if not at_once:
         monkeypatch.setattr(serving_check, "SMALL_BYTES", 0)
     served = serve(write_repository(tmp_path / "repository"), tmp_path)
+    # Two outputs of each case alone, twice at once, and in multi-model hosting.
     assert served.parity.cases == 2 * (2 + 4 + 2)
+    assert [report.batch for report in served.latency] == [1]
+    # Two copies, each with the megabyte that it begins with.
+    assert 2 << 20 <= served.shared_memory_bytes < 4 << 20
     first, second = ("/models", "/invocations") if at_once else ("/invocations", "/models")
     assert list(dict.fromkeys(paths)) == [first, second, f"/models/{HOSTED_AS}/invoke"]
 

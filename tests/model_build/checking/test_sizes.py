@@ -39,13 +39,10 @@ def traced(folder: Path, body: str, *, more: str = "", **changes: Any) -> Any:
 
 FOLDED = {
     "a size as a divisor": "return x.cumsum(-1) / int(x.shape[-1])",
-    "a size as a float": "return x * float(x.shape[-1])",
     "a loop over a size": "return sum(x[..., i] for i in range(x.shape[-1])).unsqueeze(-1)",
     "a branch on a size": "return x * 2 if x.shape[-1] < 8 else x * 3",
     "a maximum": "return x[..., : int(x.shape[-1])].amax(-1, keepdim=True)",
-    "a minimum": "return x[..., : int(x.shape[-1])].amin(-1, keepdim=True)",
     "any": "return (x[..., : int(x.shape[-1])] > 2).any(-1, keepdim=True).float()",
-    "a range": "return x.sum(-1, keepdim=True) * torch.arange(int(x.shape[-1])).sum()",
 }
 
 

@@ -158,7 +158,6 @@ REJECTED: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
         BY_REFERENCE,
         "returned a dict",
     ),
-    "a number": ({"right.py": "def right(request):\n    yield 3\n"}, BY_REFERENCE, "returned a int"),
     "nothing": ({"right.py": "def right(request):\n    return []\n"}, BY_REFERENCE, "no expected answer"),
     "a failure": (
         {"right.py": "def right(request):\n    yield {'y': request['x']}\n    1 / 0\n"},

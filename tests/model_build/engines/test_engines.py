@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
 import onnx
 import pytest
 
@@ -24,7 +23,6 @@ from model_build.sources import FetchedSource
 from tests.model_build.engines import stand_in_trtexec
 from tests.model_build.engines.stand_in_machine import Machine, simulated_machine
 from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptron
-from tests.moto_aws import simulated_aws
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.records.manifests import TensorSpec
@@ -339,40 +337,35 @@ def test_the_timing_cache_is_kept_for_another_gpu(tmp_path, machine_here):
     assert len(machine_here.commands()) == 3
 
 
-def test_engines_of_several_gpus_become_one_artifact(tmp_path, monkeypatch, settle):
+def test_engines_of_several_gpus_become_one_artifact(tmp_path, s3, monkeypatch, settle):
     both = VARYING.replace("{profiles", '{capabilities: ["8.6", "8.9"], profiles')
-    with simulated_aws():
-        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="caches")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        shared = "s3://caches/builds"
-        simulated_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
-        with pytest.raises(EngineError, match=r"8\.9"):
-            settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
-        simulated_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
-        servable = settle(
-            lookup(tmp_path / "b" / "graph"), target="sm89-24.09", extra=both, shared=shared, cache="two"
-        )
+    s3.create_bucket(Bucket="caches")
+    shared = "s3://caches/builds"
+    simulated_machine(tmp_path / "a10g", monkeypatch, release="24.09", capability="8.6")
+    with pytest.raises(EngineError, match=r"8\.9"):
+        settle(lookup(tmp_path / "a" / "graph"), extra=both, shared=shared, cache="one")
+    simulated_machine(tmp_path / "l4", monkeypatch, release="24.09", capability="8.9")
+    servable = settle(
+        lookup(tmp_path / "b" / "graph"), target="sm89-24.09", extra=both, shared=shared, cache="two"
+    )
     assert servable.engines == {"8.6": "model-sm86.plan", "8.9": "model-sm89.plan"}
     assert sorted(file.name for file in servable.folder.iterdir()) == sorted(servable.engines.values())
 
 
-def test_unavailable_shared_files_are_ignored(tmp_path, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+def test_unavailable_shared_files_are_ignored(tmp_path, s3):
     lines: list[str] = []
-    with simulated_aws():
-        client = boto3.client("s3")
-        files = SharedFiles(tmp_path / "a", "s3://caches", lines.append)
-        assert not files.fetch("x").exists()
-        (tmp_path / "a" / "x").write_text("mine")
-        files.share("x")
-        assert len(lines) == 2
-        client.create_bucket(Bucket="caches")
-        files.share("x")
-        other = SharedFiles(tmp_path / "b", "s3://caches", lines.append)
-        assert other.fetch("x").read_text() == "mine"
-        client.put_object(Bucket="caches", Key="x", Body=b"yours", Metadata={"sha256": "0"})
-        assert other.fetch("x").read_text() == "mine"
-        assert "skipped: checksum mismatch" in lines[-1]
+    files = SharedFiles(tmp_path / "a", "s3://caches", lines.append)
+    assert not files.fetch("x").exists()
+    (tmp_path / "a" / "x").write_text("mine")
+    files.share("x")
+    assert len(lines) == 2
+    s3.create_bucket(Bucket="caches")
+    files.share("x")
+    other = SharedFiles(tmp_path / "b", "s3://caches", lines.append)
+    assert other.fetch("x").read_text() == "mine"
+    s3.put_object(Bucket="caches", Key="x", Body=b"yours", Metadata={"sha256": "0"})
+    assert other.fetch("x").read_text() == "mine"
+    assert "skipped: checksum mismatch" in lines[-1]
     with pytest.raises(UsageError, match="a/folder"):
         SharedFiles(tmp_path, "a/folder", lines.append).fetch("x")
 

@@ -14,7 +14,7 @@ from model_build.environments import packing
 from model_build.environments.early_packing import EarlyPacking, Packages
 from model_build.environments.packing import build_environment
 from model_build.recipes.hugging_face import likely_packages
-from tests.model_build.environments.test_execution_environment import write_wheel
+from tests.model_build.wheels import write_wheel
 from tritonstack.base.files import sha256_of
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
@@ -34,11 +34,9 @@ time.sleep(600)
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, index: Path) -> Path:
     """A cache without wheels, beside an index with one."""
-    write_wheel(tmp_path / "index", "plain", "1.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    write_wheel(index, "plain", "1.0")
     return tmp_path / "cache"
 
 

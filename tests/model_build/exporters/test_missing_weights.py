@@ -19,7 +19,7 @@ from tests.model_build.tiny_language_models import write_encoder_decoder, write_
 from tests.model_build.tiny_tasks import LABELS, save_clip_model, save_image_model, save_text_model
 from tests.model_build.tiny_timm import save_timm_model
 
-MOST = 8
+MOST = 4
 """About so many tensors of each model are left out, one at a time."""
 Save = Callable[[Path], object]
 TIMM = {"library": "timm"}

@@ -10,14 +10,13 @@ import onnx
 import onnx_ir
 import pytest
 from safetensors.numpy import load_file, save_file
-from tokenizers import Tokenizer
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import ExportError
 from model_build.graphs.onnx_file import save_graph
 from model_build.graphs.running import GraphSession
 from tests.model_build.frameworks import framework_of
-from tests.model_build.tiny import POSITIONS, TEXTS
+from tests.model_build.tiny import POSITIONS
 from tritonstack.base.files import sha256_of
 
 KIND = "text-embedding"
@@ -39,15 +38,6 @@ def test_graph_has_the_promised_shape_and_no_local_paths(tiny_graph):
     content = tiny_graph.file.read_bytes()
     for text in (b"/model_build/", b"site-packages", b".py", b"torch", str(tiny_graph.file.parent).encode()):
         assert text not in content
-
-
-def test_mean_pooling_ignores_padding(tiny_graph):
-    ids = np.array([[2, 9, 3]], dtype=np.int64)
-    padded = np.array([[2, 9, 3, 5, 5, 5]], dtype=np.int64)
-    alone = run(tiny_graph, ids, np.ones_like(ids))
-    together = run(tiny_graph, padded, np.array([[1, 1, 1, 0, 0, 0]], dtype=np.int64))
-    np.testing.assert_allclose(alone, together, atol=1e-6)
-    assert np.linalg.norm(alone) == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.soak  # another process loads the framework again
@@ -72,16 +62,6 @@ def test_large_weights_are_stored_as_external_data(tiny_graph, tmp_path, monkeyp
     moved = ExportedGraph(tmp_path / "moved" / "model.onnx", saved.inputs, saved.outputs)
     ids = np.array([[2, 9, 3]], dtype=np.int64)
     np.testing.assert_array_equal(run(moved, ids, ids * 0 + 1), run(tiny_graph, ids, ids * 0 + 1))
-
-
-def test_served_tokenizer_has_explicit_padding_and_truncation(tiny_folder):
-    framework = framework_of(tiny_folder, KIND, max_length=24)
-    tokenizer = Tokenizer.from_str(framework.served_tokenizer())
-    encodings = tokenizer.encode_batch_fast([TEXTS[0], "a " * 100, ""])
-    assert [len(encoding.ids) for encoding in encodings] == [24, 24, 24]
-    tokens = framework.tokenize([TEXTS[0], "a " * 100, ""])
-    assert [encoding.ids for encoding in encodings] == tokens["input_ids"].tolist()
-    assert [encoding.attention_mask for encoding in encodings] == tokens["attention_mask"].tolist()
 
 
 def test_texts_longer_than_the_model_positions(tiny_folder):

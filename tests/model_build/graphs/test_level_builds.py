@@ -1,6 +1,5 @@
 """Precision levels, from model.yaml to a served archive."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,32 +29,27 @@ def write_classifier(folder: Path, source: Path, precision: str) -> Path:
     return write_model_file(folder, recipe=recipe, source=source, name="moods", extra=extra)
 
 
-def test_auto_serves_one_precision_and_records_all(tmp_path, classifier, folders):
+def test_auto_records_all_and_a_recorded_choice_reproduces_the_artifact(tmp_path, classifier, folders):
     file = write_classifier(tmp_path, classifier, "auto")
-    result = build_model(model=load_document(file, ModelSpec), folders=folders)
-    manifest = read_manifest(result.artifact_dir)
-    *graphs, merged, split = manifest.candidates
+    with file.open("a") as stream:
+        stream.write("accept: {cosine: 0.9, absolute: 0.5}\n")
+    model = load_document(file, ModelSpec)
+    result = build_model(model=model, folders=folders)
+    first = read_manifest(result.artifact_dir)
+    *graphs, merged, split = first.candidates
     assert [candidate.name for candidate in graphs] == ["fp32", "bf16", "int8"]
     assert all(candidate.parity for candidate in graphs), "each can be made of this graph"
     (chosen,) = (candidate for candidate in graphs if candidate.kept)
-    assert (chosen.precision, chosen.parity) == (manifest.precision, manifest.parity[0])
+    assert (chosen.precision, chosen.parity) == (first.precision, first.parity[0])
     assert (merged.name, split.name) == ("one model", "two models")
     assert merged.kept is not split.kept
     for layout in (merged, split):
-        assert layout.precision == manifest.precision
+        assert layout.precision == first.precision
         ((callers, milliseconds),) = layout.latency_ms.items()
         assert callers.endswith(" callers")
         assert milliseconds > 0
         assert layout.reason
     assert merged.size_bytes > split.size_bytes, "it contains ONNX Runtime"
-
-
-def test_a_recorded_choice_reproduces_the_artifact_and_others_are_not_reused(tmp_path, classifier, folders):
-    file = write_classifier(tmp_path, classifier, "auto")
-    with file.open("a") as stream:
-        stream.write("accept: {cosine: 0.9, absolute: 0.5}\n")
-    model = load_document(file, ModelSpec)
-    first = build_model(model=model, folders=folders).manifest
     assert first.choices["moods"].startswith("fp32"), "a tiny graph gains nothing"
     other = build_model(model=model, folders=folders, choices={"moods": "int8"})
     assert (other.manifest.choices, other.manifest.precision) == ({"moods": "int8"}, "int8")
@@ -106,5 +100,3 @@ def test_bf16_is_served_in_openvino(kind, tmp_path, classifier, folders):
     assert "INFERENCE_NUM_THREADS" not in config.parameters
     assert [group.count for group in config.instance_group] == [1]
     assert all(tensor.dims[0] == -1 for tensor in (*config.input, *config.output))
-    again = build_model(model=model, folders=replace(folders, artifacts=tmp_path / "again"))
-    assert again.manifest.digest == manifest.digest

@@ -42,7 +42,6 @@ EXPORTS: dict[str, tuple[Export, Arrays]] = {
     "ragged": (RAGGED_TORCH, RAGGED),
     "two-workflows": (TWO_WORKFLOWS, FIXED),
     "branches": (BRANCHES, FIXED),
-    "nnzs": (older("nnzs"), lengths("nnzs")),
     "lengths": (older("lengths"), lengths("lengths")),
 }
 
@@ -98,18 +97,6 @@ def test_steps_stay_as_they_are_and_the_executor_is_replaced(project, tmp_path):
     for file in (tmp_path / "export").rglob("*_*/**/*"):
         if file.is_file() and "executor_model" not in file.parts:
             assert (source / file.relative_to(tmp_path / "export")).read_bytes() == file.read_bytes()
-    assert scheduling(project) == [
-        (
-            "0_transformworkflowtriton",
-            {"item__values": "item__values", "item__offsets": "item__offsets"},
-            {"item__values": "item__values_0", "item__offsets": "item__offsets_0"},
-        ),
-        (
-            "1_predictpytorchtriton",
-            {"item__values": "item__values_0", "item__offsets": "item__offsets_0"},
-            {"next": "next"},
-        ),
-    ]
     assert result.kind == "Merlin export"
     assert [change.split()[1] for change in result.changes] == ["executor_model,", "output", "output"]
     spec = load_document(project.model_file("shop"), ModelSpec).record
@@ -117,23 +104,6 @@ def test_steps_stay_as_they_are_and_the_executor_is_replaced(project, tmp_path):
     assert first.inputs is not None
     assert first.inputs["item__offsets"] == [0, 3, 5]
     assert len(first.inputs["item__values"]) == 5
-
-
-def test_recurring_names_are_renamed_between_the_steps(project, tmp_path):
-    convert(project, TWO_WORKFLOWS, tmp_path)
-    assert [(taken["item"], outputs.get("item")) for _, taken, outputs in scheduling(project)] == [
-        ("item", "item_0"),
-        ("item_0", "item_1"),
-        ("item_1", None),
-    ]
-
-
-def test_unused_outputs_are_left_out_and_branches_join(project, tmp_path):
-    convert(project, BRANCHES, tmp_path)
-    steps = {name: (taken, outputs) for name, taken, outputs in scheduling(project)}
-    assert steps["0_transformworkflowtriton"][1] == {"item": "item_0", "price": "price_0"}
-    assert steps["1_transformworkflowtriton"] == ({"item": "item_0"}, {"code": "code"})
-    assert steps["3_transformworkflowtriton"][0] == {"code": "code", "cost": "cost"}
 
 
 def test_a_tensorflow_step_needs_a_release_with_the_backend(project, tmp_path):

@@ -17,6 +17,7 @@ import yaml
 from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError, ServingError
 from tests.model_build.supplied_models import save_onnx
+from tests.projects import edit
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
@@ -140,12 +141,7 @@ def test_imported_models_are_steps_of_an_ensemble(project, tmp_path, folders):
 
 
 @pytest.mark.e2e
-def test_wrong_and_changing_answers_fail_the_build(project, tmp_path, folders):
-    x = np.ones((1, 3), np.float32)
-    np.savez(tmp_path / "rows.npz", **{"x": x, "outputs/y": x * 3})
-    take(project, single(tmp_path / "wrong"), name="wrong", inputs=tmp_path / "rows.npz")
-    with pytest.raises(ParityError, match="differs"):
-        build(project, "wrong", folders)
+def test_changing_and_unusable_answers_fail_the_build(project, tmp_path, folders):
     take(project, single(tmp_path / "random", "np.random.random(get(r, 'x').shape)"), name="random")
     with pytest.raises(ParityError, match="differently"):
         build(project, "random", folders)
@@ -251,17 +247,30 @@ def with_config(text: str, mode: str = "w") -> Callable[[Path], Any]:
     return lambda root: (single(root) / "Double_It/config.pbtxt").open(mode).write(text)
 
 
-DECOUPLED = "model_transaction_policy { decoupled: true }"
+WARM_UP = 'model_warmup { name: "w" inputs { key: "x" value { input_data_file: "f" } } }\n'
 BAD: Mapping[str, tuple[Callable[[Path], Any], str]] = {
     "nothing": (lambda root: (root / "notes.txt").write_text(""), "nothing to import"),
     "syntax": (with_config("input {"), "config.pbtxt:1"),
+    "unknown field": (with_config("foo: 1\n", "a"), '"foo"'),
+    "bytes that are no text": (
+        lambda root: (single(root) / "Double_It/config.pbtxt").write_bytes(b"# \xff"),
+        "is not UTF-8",
+    ),
     "missing file": (lambda root: (single(root) / "Double_It/1/model.py").unlink(), "version folder"),
+    "version 01": (
+        lambda root: (single(root) / "Double_It/1").rename(root / "Double_It/01"),
+        "version folder",
+    ),
     "missing part": (lambda root: (branches(root) / "right").rename(root.parent / "r"), "needs right"),
     "no tensors": (with_config('backend: "python"'), "no input"),
+    "backend": (lambda root: edit(single(root) / "Double_It/config.pbtxt", "python", "paddle"), "'paddle'"),
+    "warm-up": (with_config(WARM_UP, "a"), "warmup/f"),
     "link": (lambda root: (single(root) / "Double_It/1/all").symlink_to("/etc/passwd"), "/etc/passwd"),
     "pickle": (lambda root: (single(root) / "Double_It/1/a.pkl").write_bytes(b""), "a.pkl"),
-    "decoupled": (with_config(DECOUPLED, "a"), "is decoupled"),
+    "name in bytes": (lambda root: (single(root) / "Double_It/1/\udcff.bin").touch(), "unsafe name"),
+    "decoupled": (with_config("model_transaction_policy { decoupled: true }", "a"), "is decoupled"),
     "another name": (with_config('name: "other"', "a"), "'Double_It', got 'other'"),
+    "existing": (lambda root: single(root, name="minilm"), "models/minilm"),
 }
 
 
@@ -271,10 +280,12 @@ def test_what_cannot_be_imported_leaves_nothing_behind(name, project, tmp_path):
     root = tmp_path / "repository"
     root.mkdir()
     damage(root)
-    with pytest.raises(UsageError) as caught:
+    before = sorted(project.root.rglob("*"))
+    with pytest.raises(TritonstackError) as caught:
         take(project, root)
     assert message in str(caught.value)
-    assert nothing_left(project)
+    assert "help: " in str(caught.value)
+    assert sorted(project.root.rglob("*")) == before
 
 
 def test_other_bad_requests_leave_nothing_behind(project, tmp_path):

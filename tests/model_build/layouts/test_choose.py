@@ -64,12 +64,6 @@ def test_another_layout_must_be_clearly_cheaper(one, two, kept, monkeypatch):
         assert time.violation in candidate.reason
 
 
-def test_the_manifest_has_the_error_of_a_layout_without_the_log(monkeypatch):
-    failed = LayoutTime(violation="500: out of memory\nI1123 loading\nE1123 ended")
-    _, candidates = Served({"one": failed, "two": DEAR}, monkeypatch).choose()
-    assert candidates[0].reason == "500: out of memory"
-
-
 def test_a_build_fails_if_no_layout_can_be_served(monkeypatch):
     with pytest.raises(ServingError, match=r"one: .*two: "):
         Served({"one": BROKEN, "two": BROKEN}, monkeypatch).choose()

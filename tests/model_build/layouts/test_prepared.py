@@ -14,7 +14,7 @@ from model_build.repository.config import read_config
 from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS, VOCABULARY
-from tests.model_build.tiny_tasks import save_task_tokenizer
+from tests.model_build.tiny_tasks import save_pictures, save_task_tokenizer
 from tests.model_build.written_repositories import error_of, tensors, violation_of, write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
@@ -74,9 +74,7 @@ def texts(folder: Path, *, graph: dict[str, Any] | None = None, **more: Any) -> 
 
 def images(folder: Path, shape: tuple[Any, ...] = ("batch", 3, 16, 16)) -> Document[ModelSpec]:
     save_pixels(folder / "weights", shape)
-    random = np.random.default_rng(2)
-    for name in ("a.png", "b.jpg"):
-        Image.fromarray(random.integers(0, 256, (50, 40, 3), dtype=np.uint8)).save(folder / name)
+    save_pictures(folder, "a.png", "b.jpg")
     recipe = {"kind": "onnx", "input": "image", "processor": "processor"}
     return write_supplied(folder, recipe, test_inputs=[{"image": "a.png"}, {"image": "b.jpg"}])
 

@@ -46,10 +46,6 @@ CASES = {
         config('input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'),
         "warning TS332 scores/config.pbtxt:7 input.name 'x'",
     ),
-    "batch in the dims of an image": (
-        onnx("dims: [ 4 ]", "dims: [ -1, 3, 224, 224 ]"),
-        "warning TS332 scores/config.pbtxt:4 input.dims [-1, -1, 3, 224, 224]",
-    ),
     "batch in the dims": (
         onnx("dims: [ 4 ]", "dims: [ 8, 4 ]"),
         "warning TS332 scores/config.pbtxt:4 input.dims [-1, 8, 4]",

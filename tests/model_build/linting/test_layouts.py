@@ -9,7 +9,6 @@ from tests.model_build.linting.given_repositories import (
     ENSEMBLE,
     ONNX,
     OPTIONS,
-    PYTHON,
     SINGLE,
     TRIO,
     Files,
@@ -32,37 +31,16 @@ CASES = {
         "error TS214 whole/config.pbtxt:6 ensemble_scheduling cut",
     ),
     "hidden ensemble": (trio("platform: ", "platform : "), "error TS209 whole/config.pbtxt:2 platform whole"),
-    "ensemble in a comment": (
-        {**TRIO, "cut/config.pbtxt": PYTHON + '# not platform: "ensemble"\n'},
-        "error TS209 cut/config.pbtxt -",
-    ),
     "backend ensemble": (trio("platform: ", "backend: "), "error TS214 whole/config.pbtxt:2 backend backend"),
-    "two ensembles": (
-        {**TRIO, "also/config.pbtxt": ENSEMBLE.replace('"whole"', '"also"'), "also/1/x": ""},
-        "error TS209 {path} - also, whole",
-    ),
     "flat": ({"config.pbtxt": ONNX, "1/model.onnx": "graph"}, "error TS326 config.pbtxt -"),
     "empty": ({}, "error TS326 {path} -"),
     "several": ({**SINGLE, **CUT}, "error TS209 {path} - cut, scores"),
     "stray": ({**TRIO, "notes/todo.txt": ""}, "warning TS209 notes -"),
     "no configuration": ({"scores/1/model.pt": "module"}, "error TS326 scores - config.pbtxt"),
     "derived configuration": ({"scores/1/model.onnx": "graph"}, "warning TS326 scores - onnxruntime"),
-    "no version": ({"scores/config.pbtxt": ONNX, "scores/model.onnx": "graph"}, "error TS326 scores -"),
-    "version with words": ({**SINGLE, "scores/2-old/model.onnx": ""}, "error TS326 scores/2-old -"),
     "versions in the order of numbers": (
         {**SINGLE, "scores/10/model.onnx": "", "scores/9/model.onnx": ""},
         "warning TS332 scores/config.pbtxt - versions 1, 9, 10: Triton loads only the latest, 10",
-    ),
-    "no model file": (
-        {"scores/config.pbtxt": ONNX, "scores/1/graph.onnx": ""},
-        "error TS326 scores/1 - model.onnx",
-    ),
-    "file of a platform": (
-        {
-            "scores/config.pbtxt": ONNX.replace('backend: "onnxruntime"', 'platform: "onnxruntime_onnx"'),
-            "scores/1/graph.onnx": "",
-        },
-        "error TS326 scores/1 - model.onnx",
     ),
     "file of trees": (
         {
@@ -73,7 +51,6 @@ CASES = {
         "error TS326 scores/1 - xgboost.json",
     ),
     "trace": ({**SINGLE, "scores/.DS_Store": ""}, "warning TS326 scores/.DS_Store -"),
-    "trace of a Mac": ({**SINGLE, "scores/._config.pbtxt": ""}, "warning TS326 scores/._config.pbtxt -"),
     "folder of a Mac": ({**SINGLE, "__MACOSX/x": ""}, "error TS326 __MACOSX -"),
     "repository of git": ({**SINGLE, ".git/HEAD": ""}, "error TS326 .git -"),
     "pickle": ({**CUT, "cut/1/weights.pkl": ""}, "warning TS332 cut/1/weights.pkl -"),

@@ -1,9 +1,6 @@
 """Python models that call other models, served by a real Triton in both hosting modes."""
 
-import json
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +12,10 @@ from model_build.errors import ServingError
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import LintOptions
 from model_build.store.archive import unpack
+from tests.model_build.hosting import Host, hosting
 from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.yaml import Document
-from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.runtime import TritonServer, find_installation
 from tritonstack.spec.models.model import ModelSpec
 
 pytestmark = pytest.mark.e2e
@@ -113,47 +109,6 @@ def build_judge(
     )
 
 
-def ask(server: TritonServer, path: str, numbers: list[Any], headers: Mapping[str, str]) -> Any:
-    """Return the answer, or the status and text of an error."""
-    request = encode_request({"numbers": np.array(numbers, np.float32)})
-    reply = server.request(
-        "POST",
-        path,
-        body=request.body,
-        headers={"Content-Type": request.content_type, **headers},
-        timeout_s=60,
-    )
-    if reply.status != 200:
-        return reply.status, reply.body.decode()
-    return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs["total"].tolist()
-
-
-@contextmanager
-def hosted(artifacts: Mapping[str, Path], work: Path, folders: BuildFolders) -> Iterator[TritonServer]:
-    """Serve artifacts on one multi-model host."""
-    for name, artifact in artifacts.items():
-        (work / "models" / name).mkdir(parents=True)
-        root = work / "models" / name / "model"
-        unpack(artifact / ARCHIVE_NAME, root, limit_bytes=1 << 20, limit_members=100)
-    with TritonServer.start(
-        installation=find_installation(home=folders.server),
-        model_root=work / "models",
-        environment={"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TRITON_PING_MODE": "live"},
-        state_dir=work / "server",
-    ) as server:
-        server.wait_ready(timeout_s=60)
-        yield server
-
-
-def control(server: TritonServer, method: str, name: str) -> None:
-    """Load a model of the host (POST), or unload it (DELETE)."""
-    order = {"model_name": name, "url": f"{server.model_root}/{name}/model"}
-    headers = {"Content-Type": "application/json", "X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"}
-    path = "/models" if method == "POST" else f"/models/{name}"
-    reply = server.request(method, path, body=json.dumps(order).encode(), headers=headers, timeout_s=60)
-    assert reply.status == 200, server.log_tail()
-
-
 @pytest.mark.soak
 def test_two_artifacts_on_one_host(tmp_path, folders):
     """The check of each build covers both hosting modes; a rollout hosts two builds of one model."""
@@ -169,28 +124,28 @@ def test_two_artifacts_on_one_host(tmp_path, folders):
     assert [report.path for report in manifest.environments] == archives
     lint = lint_repository(artifacts["first"].artifact_dir / ARCHIVE_NAME, LintOptions("26.05"))
     assert (lint.entry, lint.findings) == ("judge", ())
-    paths = {name: f"/models/{name}/invoke" for name in artifacts}
-    target = {name: {"X-Amzn-SageMaker-Target-Model": f"{name}.tar.gz"} for name in artifacts}
-    with hosted(
-        {name: artifact.artifact_dir for name, artifact in artifacts.items()}, tmp_path, folders
-    ) as server:
+    for name, artifact in artifacts.items():
+        root = tmp_path / "models" / name / "model"
+        root.parent.mkdir(parents=True)
+        unpack(artifact.artifact_dir / ARCHIVE_NAME, root, limit_bytes=1 << 20, limit_members=100)
+    with hosting(tmp_path / "models", tmp_path / "server") as host:
         for name in (*artifacts, *artifacts):
-            control(server, "POST", name)
-            answers = ask(server, paths[name], [[1.0, 2.0], [5.0, 6.0]], target[name])
-            assert answers == [[5.0, 7.0], [13.0, 15.0]]
-            _only_failed_calls_fail(server, paths[name], target[name])
+            host.load(name)
+            answers = host.ask(name, {"numbers": np.array([[1.0, 2.0], [5.0, 6.0]], np.float32)})
+            assert answers["total"].tolist() == [[5.0, 7.0], [13.0, 15.0]]
+            _only_failed_calls_fail(host, name)
             if name == "second":
                 for hosted_model in artifacts:
-                    control(server, "DELETE", hosted_model)
+                    host.unload(hosted_model)
 
 
-def _only_failed_calls_fail(server: TritonServer, path: str, headers: Mapping[str, str]) -> None:
+def _only_failed_calls_fail(host: Host, name: str) -> None:
     """Send good and bad requests at once; Triton passes several of them to the code together."""
     with ThreadPoolExecutor(8) as pool:
-        requests = [[[float(number)]] for number in (1, -1) * 8]
-        answers = list(pool.map(lambda numbers: ask(server, path, numbers, headers), requests))
-    assert answers[::2] == [[[5.0]]] * 8
-    assert all(status == 400 and "a number is negative" in text for status, text in answers[1::2])
+        requests = [{"numbers": np.array([[number]], np.float32)} for number in (1, -1) * 8]
+        replies = list(pool.map(lambda request: host.post(name, request), requests))
+    assert [reply.status for reply in replies] == [200, 400] * 8
+    assert all(b"a number is negative" in reply.body for reply in replies[1::2])
 
 
 def test_a_call_that_only_serving_finds(tmp_path, folders):

@@ -4,14 +4,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 
 from model_build.recipes import recipe_for
 from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
-from tests.moto_aws import simulated_aws
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.reference.targets import Target
@@ -108,21 +106,15 @@ def right(request, source):
 """
 
 
-def test_a_reference_reads_the_fetched_source(tmp_path, monkeypatch):
+def test_a_reference_reads_the_fetched_source(tmp_path, s3):
     """As in a build job: the source is in a bucket, not beside model.yaml."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     (tmp_path / "right.py").write_text(READS_SOURCE)
     model = python_model(
         tmp_path, source="s3://weights/scale/1", recipe={"reference": "right.py:right"}, test_inputs=REQUESTS
     )
-    with simulated_aws():
-        bucket = boto3.client("s3")
-        bucket.create_bucket(Bucket="weights")
-        bucket.put_object(Bucket="weights", Key="scale/1/inner/factor.txt", Body=b"3.0")
-        repository = write_repository(model, tmp_path / "work")
+    s3.create_bucket(Bucket="weights")
+    s3.put_object(Bucket="weights", Key="scale/1/inner/factor.txt", Body=b"3.0")
+    repository = write_repository(model, tmp_path / "work")
     np.testing.assert_array_equal(repository.cases[0].expected["y"], np.array([[3.0, 6.0]], np.float32))
     assert contents(repository.folder)["tiny/1/inner/factor.txt"] == b"3.0"
 

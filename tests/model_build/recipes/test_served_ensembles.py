@@ -19,9 +19,9 @@ from model_build.store.archive import pack
 from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS, write_model
-from tests.model_build.written_repositories import NO_HASH, context_of
+from tests.model_build.written_repositories import context_of, manifest_of
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, ServedBy
+from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
 
@@ -88,27 +88,8 @@ def artifact_of(repository: WrittenRepository, folder: Path) -> Path:
     """Pack a repository as a build does; return the artifact's folder."""
     folder.mkdir(parents=True)
     packed = pack(repository.folder, folder / ARCHIVE_NAME)
-    manifest = Manifest(
-        model=repository.entry,
-        entry_model=repository.entry,
-        digest=packed.digest,
-        target="cpu",
-        spec_hash=NO_HASH,
-        source="",
-        source_revision="",
-        weights_sha256=NO_HASH,
-        precision="fp32",
-        inputs=tuple(repository.inputs),
-        outputs=tuple(repository.outputs),
-        archive_bytes=packed.size_bytes,
-        unpacked_bytes=packed.unpacked_bytes,
-        files=packed.files,
-        parity=(),
-        latency=(),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.0"),
-        max_batch=4,
-        tools={},
-    )
+    tensors = {"inputs": tuple(repository.inputs), "outputs": tuple(repository.outputs)}
+    manifest = manifest_of(packed, model=repository.entry, max_batch=4, **tensors)
     (folder / MANIFEST_NAME).write_text(manifest.to_json())
     return folder.rename(folder.with_name(packed.digest))
 

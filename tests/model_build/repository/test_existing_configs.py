@@ -7,7 +7,6 @@ import pytest
 
 from model_build.repository.config import parse_config
 from model_build.repository.existing import read_existing
-from model_build.repository.locating import field_lines, line_of
 from model_build.repository.parts import ModelProperties, add_graph_model
 from tests.model_build.repository.tiny_repositories import a_graph, a_model
 from tritonstack.base.errors import FileViolation, InvalidFilesError
@@ -184,18 +183,3 @@ def test_contradictions_name_both_places(tmp_path, text, blocks, line, field, va
 def test_cache_used_by_both(tmp_path):
     text = HEAD + TENSORS + "response_cache { enable: true }\n"
     assert write_config(tmp_path, text, triton="config: config.pbtxt, response_cache: true") == text
-
-
-def test_lines_of_fields():
-    text = (
-        '# a "comment" { with: brackets }\n'
-        "input [ {\n name: 'a' dims: [ 1,\n 2 ] },\n { name: \"b\" } ]\n"
-        "dynamic_batching {\n}\n"
-        'parameters { key: "k"\n value { string_value: "x"\n "y" } }'
-    )
-    lines = field_lines(text)
-    assert line_of(lines, "input", 0, "name") == 3
-    assert (line_of(lines, "input", 0, "dims", 1), line_of(lines, "input", 1, "name")) == (4, 5)
-    assert line_of(lines, "dynamic_batching", "max_queue_delay_microseconds") == 6
-    assert line_of(lines, "parameters", 0, "value") == 9
-    assert line_of(lines, "output") is None

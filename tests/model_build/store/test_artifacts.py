@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +20,7 @@ from model_build.errors import CorruptArtifactError, PublishError
 from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.store.publishing import Published, publish
-from tests.moto_aws import simulated_aws
+from tests.model_build.written_repositories import manifest_of
 from tests.operations.changing_s3 import change_after
 from tests.projects import edit
 from tritonstack.records.examples import EXAMPLES_NAME, Examples
@@ -29,40 +29,10 @@ from tritonstack.records.manifests import (
     DIGEST_NOTE,
     MANIFEST_NAME,
     Manifest,
-    ParityReport,
-    ServedBy,
     parse_manifest,
 )
 
 BUCKET = "artifacts"
-
-
-def make_manifest(archive: Path, folder: Path) -> Manifest:
-    packed = pack(folder, archive)
-    return Manifest(
-        model="tiny",
-        entry_model="tiny",
-        digest=packed.digest,
-        target="cpu",
-        spec_hash="0" * 64,
-        source="file://x",
-        source_revision="1",
-        weights_sha256="1" * 64,
-        precision="fp32",
-        inputs=(),
-        outputs=(),
-        archive_bytes=packed.size_bytes,
-        unpacked_bytes=packed.unpacked_bytes,
-        files=packed.files,
-        parity=(ParityReport(stage="graph", cases=1, min_cosine=1.0, max_absolute_error=0.0),),
-        latency=(),
-        served_by=ServedBy(kind="embedded", triton="2.51.0", python="3.11.7"),
-        tools={},
-    )
-
-
-def examples_of(manifest: Manifest, *texts: str) -> Examples:
-    return Examples(model=manifest.model, digest=manifest.digest, texts=texts)
 
 
 def keep(root: Path, *texts: str) -> Path:
@@ -72,10 +42,10 @@ def keep(root: Path, *texts: str) -> Path:
     (content / "file").write_bytes(b"0123456789" * 500)
     store = ArtifactStore(artifacts_dir=root / "artifacts", model="tiny")
     with store.exclusive() as work:
-        manifest = make_manifest(work / ARCHIVE_NAME, content)
-        examples = examples_of(manifest, *texts)
-        manifest = manifest.model_copy(update={"examples_sha256": examples.sha256})
-        return store.keep(work / ARCHIVE_NAME, examples, manifest)
+        packed = pack(content, work / ARCHIVE_NAME)
+        examples = Examples(model="tiny", digest=packed.digest, texts=texts)
+        kept = manifest_of(packed, model="tiny", examples_sha256=examples.sha256)
+        return store.keep(work / ARCHIVE_NAME, examples, kept)
 
 
 @pytest.fixture
@@ -196,14 +166,9 @@ def test_builds_of_different_models_do_not_wait(tmp_path):
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with simulated_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket=BUCKET)
-        yield client
+def s3(s3: Any) -> Any:
+    s3.create_bucket(Bucket=BUCKET)
+    return s3
 
 
 def upload(s3: Any, artifact: Path, **options: str) -> Published:
