@@ -65,7 +65,8 @@ def a_cache(folder: Path) -> Path:
     for name in ("wheels", "environments"):
         shared = find_project(Path(__file__)).cache_dir / f"test-{name}"
         shared.mkdir(parents=True, exist_ok=True)
-        (folder / name).symlink_to(shared)
+        if not (folder / name).exists():
+            (folder / name).symlink_to(shared)
     return folder
 
 

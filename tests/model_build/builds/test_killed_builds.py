@@ -12,7 +12,7 @@ import pytest
 from model_build.build import BuildFolders
 from model_build.store.artifacts import ArtifactStore, verify_artifact
 from tests.model_build.builds.killed_build import EVERYWHERE
-from tests.model_build.wheels import write_wheel
+from tests.model_build.environments.wheels import write_wheel
 
 pytestmark = pytest.mark.soak
 

@@ -172,10 +172,6 @@ REJECTED: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
     "another config": ({"config.pbtxt": IS_NOT}, CONFIG, "`decoupled: true`"),
     "response cache": ({}, {"triton": {"response_cache": True}}, "streamed responses"),
     "warm-up": ({}, {"triton": {"warm_up": True}}, "is decoupled"),
-    "sequences": ({}, {"triton": {"sequences": {"start": "s"}}}, "is decoupled"),
-    "calls": ({}, {"recipe": {"calls": ["other"]}}, "as an ensemble"),
-    "not decoupled": ({}, {"recipe": {"decoupled": False}}, "only decoupled Python models"),
-    "outputs": ({}, {"test_inputs": NO_RESPONSES}, "a decoupled model"),
     "responses of a file": ({}, {"test_inputs": RESPONSES_OF_A_FILE}, "requires `inputs`"),
 }
 

@@ -14,7 +14,7 @@ from model_build.environments import packing
 from model_build.environments.early_packing import EarlyPacking, Packages
 from model_build.environments.packing import build_environment
 from model_build.recipes.hugging_face import likely_packages
-from tests.model_build.wheels import write_wheel
+from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
 from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe

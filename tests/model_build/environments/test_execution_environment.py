@@ -23,7 +23,7 @@ from model_build.environments.packing import (
 )
 from model_build.environments.wheels import fetch_wheels, read_requirements, wheel_name
 from model_build.errors import EnvironmentBuildError
-from tests.model_build.wheels import write_wheel
+from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
 from tritonstack.records.manifests import EnvironmentReport
 

@@ -12,7 +12,7 @@ from model_build.errors import ServingError
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import LintOptions
 from model_build.store.archive import unpack
-from tests.model_build.hosting import Host, hosting
+from tests.model_build.repository.hosting import Host, hosting
 from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.yaml import Document
 from tritonstack.records.manifests import ARCHIVE_NAME

@@ -27,29 +27,16 @@ WHOLE = {
     "lines of Windows": (HEAD + TENSORS).replace("\n", "\r\n"),
     "the older name of the backend": TENSORS
     + 'platform: "onnxruntime_onnx" name: "scorer" max_batch_size: 32',
-    "instances and batching": HEAD
-    + TENSORS
-    + "instance_group [ { count: 2 kind: KIND_CPU } ]\ndynamic_batching { preferred_batch_size: [ 4, 8 ] }\n",
-    "angle brackets and semicolons": HEAD.replace("\n", ";\n")
-    + TENSORS
-    + "dynamic_batching < max_queue_delay_microseconds: 100 >\n",
     "parameters": HEAD
     + TENSORS
     + 'parameters { key: "intra_op_thread_count" value: { string_value: "1" } }\n'
     + "parameters: { key: \"x\"\n value: { string_value: 'a' 'b' } }\n",
-    "an input a block": HEAD
-    + 'input { name: "mask" data_type: TYPE_INT64 dims: -1 }\n'
-    + 'input { name: "ids" data_type: TYPE_INT64 dims: -1 }\n'
-    + 'output { name: "scores" data_type: TYPE_FP32 dims: 2 }\n',
     "sizes that are narrowed": HEAD + TENSORS.replace("[ -1 ]", "[ 16 ]"),
     "warm-up of one's own": HEAD
     + TENSORS
     + 'model_warmup [ { name: "w" batch_size: 1 inputs { key: "ids" value { data_type: TYPE_INT64 '
     + 'dims: 4 zero_data: true } } inputs { key: "mask" value { data_type: TYPE_INT64 dims: 4 '
     + "random_data: true } } } ]\n",
-    "the rest": HEAD
-    + TENSORS
-    + "version_policy: { latest { num_versions: 1 } }\noptimization { graph { level: 1 } }\n",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from model_build.repository.layout import check_layout
 from model_build.repository.parts import ModelProperties, add_python_model
-from tests.model_build.hosting import Host, hosting
+from tests.model_build.repository.hosting import Host, hosting
 from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.client import TopClasses, parse_classes
 from tritonstack.records.manifests import TensorSpec

