@@ -22,7 +22,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.access.account_isolation import all_accounts, confined_to
-from tritonstack_local.access.guard import Caller, Guard, caller_of
+from tritonstack_local.access.guard import Guard
 from tritonstack_local.access.limits import RUNTIME_PREFIX
 from tritonstack_local.access.own_routes import INVENTORY_PATH
 from tritonstack_local.autoscaling.app import AutoScalingApp
@@ -45,6 +45,7 @@ from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
 from tritonstack_local.sagemaker.control_plane.app import SageMakerApp, create_app
 from tritonstack_local.sagemaker.dependencies import Dependencies
+from tritonstack_local.scope import Caller, caller_of
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
@@ -87,7 +88,7 @@ class LocalCloud:
         self._container_group = _container_group_of(settings)
         self._account_id = settings.account_id
         self.secret = CloudSecret.kept_in(settings.state_dir)
-        install.apply(account_id=settings.account_id)
+        install.apply()
         self._state = open_state(state_folder(settings.state_dir))
         self._writer = StateWriter(self._state)
         self._persistence = PersistenceMiddleware(self._state, self._writer)
@@ -109,7 +110,6 @@ class LocalCloud:
         )
         dependencies = Dependencies(
             folder=settings.state_dir / "endpoints",
-            region=settings.region,
             clients=clients,
             metrics=self._metrics,
             time_scale=settings.time_scale,
@@ -119,27 +119,24 @@ class LocalCloud:
         )
         self._sagemaker = make_sagemaker(dependencies=dependencies, server_home=settings.server_home)
         self._autoscaling = AutoScalingApp(
-            region=settings.region,
             clients=clients,
             endpoints=self._sagemaker.endpoints,
             time_scale=settings.time_scale,
         )
         self._codebuild = create_codebuild(
             folder=settings.state_dir / "builds",
-            region=settings.region,
             clients=clients,
             server_home=settings.server_home,
         )
         self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
         correct_images(self._layers)
-        self._ecr_layers = create_ecr_layers(region=settings.region, layers=self._layers, clients=clients)
+        self._ecr_layers = create_ecr_layers(layers=self._layers, clients=clients)
         self._own: Mapping[str, Application] = {
             "application-autoscaling": self._autoscaling,
             "cloudformation": self._cloudformation,
             "codebuild": self._codebuild,
             "sagemaker": self._sagemaker,
             SIGNED_AS: create_tagging(
-                region=settings.region,
                 sources=(
                     tagged_in_moto,
                     self._cloudformation.tagged,

@@ -166,7 +166,7 @@ def builds_in(
     starter = start_machine or process_starter(server_home=folder / "no-server")
     clients = Clients(endpoint_url=cloud.endpoint_url, secret=cloud.secret)
     services = BuildServices(folder=folder, clients=clients, start_machine=starter)
-    app = CodeBuildApp(services, region=REGION)
+    app = CodeBuildApp(services)
     with patch.dict(cloud._own, {"codebuild": app}):
         yield Account(services, app)
     app.close()

@@ -5,25 +5,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.credentials import keys_of
-from tritonstack_local.signatures.keys import access_key_for, account_in_key, read_credential
-
-
-def test_access_keys_contain_their_accounts():
-    assert account_in_key(access_key_for("123456789012")) == "123456789012"
-    assert account_in_key("AKIAIOSFODNN7EXAMPLE") is None
-    assert account_in_key("test") is None
-
-
-def test_credentials_are_read_from_headers_and_presigned_urls():
-    scope = "AKIA/20260101/eu-west-1/s3/aws4_request"
-    for headers, query in (
-        ({"Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host"}, ""),
-        ({}, f"X-Amz-Credential={scope.replace('/', '%2F')}&X-Amz-Expires=1"),
-    ):
-        credential = read_credential(headers=headers, query=query)
-        assert credential is not None
-        assert (credential.access_key, credential.region, credential.service) == ("AKIA", "eu-west-1", "s3")
-    assert read_credential(headers={}) is None
 
 
 @pytest.mark.parametrize(

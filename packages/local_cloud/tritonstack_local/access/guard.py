@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from werkzeug.exceptions import ClientDisconnected
 from werkzeug.wrappers import Response
@@ -19,6 +19,7 @@ from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack_local.access.framing import MalformedBodyError
 from tritonstack_local.access.limits import check_length, largest_body, too_large
 from tritonstack_local.access.responses import denial_response
+from tritonstack_local.scope import CALLER, Caller
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import ChecksummedPayload, Payload
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
@@ -34,7 +35,6 @@ FindKey = Callable[[str], AccessKey | None]
 SENT_REQUEST = "tritonstack.sent_request"
 BODY = "tritonstack.body"
 """The stream of the connection, with a `deadline`."""
-_CALLER = "tritonstack.caller"
 _LINE_ENDS = str.maketrans("\r\n", "  ")
 _BLOCK = 1 << 16
 _IN_MEMORY = 1 << 20
@@ -47,25 +47,9 @@ _BODY_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class Caller(NamedTuple):
-    """The signer of a request, with service and region."""
-
-    key_id: str
-    account: str
-    principal: str
-    region: str
-    service: str
-
-
 def _caller(check: BodyCheck) -> Caller:
     key = check.key
     return Caller(key.key_id, key.account, key.principal, check.region, check.service)
-
-
-def caller_of(environ: WSGIEnvironment) -> Caller:
-    """Return the signer of a request that the guard admitted."""
-    caller: Caller = environ[_CALLER]
-    return caller
 
 
 class Guard:
@@ -206,7 +190,7 @@ def _set_caller(environ: WSGIEnvironment, caller: Caller) -> None:
     for name in [name for name in environ if name.startswith("HTTP_X_MOTO")]:
         del environ[name]
     environ["HTTP_X_MOTO_ACCOUNT_ID"] = caller.account
-    environ[_CALLER] = caller
+    environ[CALLER] = caller
 
 
 def _without_cors(start_response: StartResponse) -> StartResponse:

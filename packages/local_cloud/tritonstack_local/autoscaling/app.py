@@ -19,7 +19,7 @@ from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
 from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.tables import Table, Tables
+from tritonstack_local.service.tables import Table, Tables, inventory_of
 from tritonstack_local.service.wire import ControlPlane
 from tritonstack_local.settings import TimeScale
 from tritonstack_local.tagging.resources import TaggedResource
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 class AutoScalingApp:
     """Serves the API and scales endpoints. Thread-safe."""
 
-    def __init__(self, *, region: str, clients: Clients, endpoints: Endpoints, time_scale: TimeScale) -> None:
-        """`region` is the default of callers without one."""
+    def __init__(self, *, clients: Clients, endpoints: Endpoints, time_scale: TimeScale) -> None:
         self._time_scale = time_scale
         self._store = AutoScalingTables()
         history = History(store=self._store)
@@ -47,7 +46,6 @@ class AutoScalingApp:
         )
         self._control_plane = ControlPlane(
             service=SERVICE,
-            region=region,
             actions={name: getattr(actions, xform_name(name)) for name in OFFERED},
         )
 
@@ -62,22 +60,13 @@ class AutoScalingApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List the resources of all accounts and regions. Activities are not resources."""
+        store = self._store
         tables: dict[str, Table[Any]] = {
-            "scalable-target": self._store.targets,
-            "scaling-policy": self._store.policies,
-            "scheduled-action": self._store.scheduled,
+            "scalable-target": store.targets,
+            "scaling-policy": store.policies,
+            "scheduled-action": store.scheduled,
         }
-        return [
-            {
-                "service": SERVICE,
-                "type": kind,
-                "id": record.name,
-                "account": scope.account,
-                "region": scope.region,
-            }
-            for kind, table in tables.items()
-            for scope, record in table.everywhere()
-        ]
+        return inventory_of(SERVICE, tables)
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the targets of a scope with their tags."""

@@ -15,7 +15,6 @@ from moto.core.serialize import QuerySerializer, SerializationContext
 from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.guard import caller_of
 from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
 from tritonstack_local.cloudformation.actions.base import ONLY_DEFAULT
 from tritonstack_local.cloudformation.changes import Providers
@@ -24,7 +23,7 @@ from tritonstack_local.cloudformation.deployments.operations import Changing
 from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
 from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import StackStore
-from tritonstack_local.scope import Scope
+from tritonstack_local.scope import Scope, caller_of
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.validation import check_passed_roles
 from tritonstack_local.tagging.resources import TaggedResource
@@ -80,8 +79,7 @@ class CloudFormationApp:
         action = ACTIONS[operation.name]
         params = QueryParser(operation).parse({"values": request.values})  # type: ignore[typeddict-item]
         _check_params(action, operation, params)
-        caller = caller_of(request.environ)
-        scope = Scope(account=caller.account, region=caller.region)
+        scope = caller_of(request.environ).scope
         check_passed_roles(scope.account, params)
         _log.info("%s %s", operation.name, params.get("StackName", ""))
         return action.run(ActionContext(self._engine, scope), params)

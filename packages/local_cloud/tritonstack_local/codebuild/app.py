@@ -17,7 +17,7 @@ from tritonstack_local.codebuild.runs.build_run import BuildServices
 from tritonstack_local.codebuild.unsupported import reject_unsupported
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.tables import Tables
+from tritonstack_local.service.tables import Tables, inventory_of
 from tritonstack_local.service.wire import Action, ControlPlane
 from tritonstack_local.tagging.resources import TaggedResource
 
@@ -30,14 +30,11 @@ SERVICE = "codebuild"
 class CodeBuildApp:
     """Serves the API. Thread-safe; `close` ends every build."""
 
-    def __init__(self, services: BuildServices, *, region: str) -> None:
-        """`region` is the default region of callers."""
+    def __init__(self, services: BuildServices) -> None:
         self.store = services.store
         self._pool = BuildPool(services)
         self.builds = Builds(store=self.store, pool=self._pool)
-        self._control_plane = ControlPlane(
-            service=SERVICE, region=region, actions=_actions(self.store, self.builds)
-        )
+        self._control_plane = ControlPlane(service=SERVICE, actions=_actions(self.store, self.builds))
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -50,16 +47,7 @@ class CodeBuildApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List the projects of all accounts and regions. Builds are not resources."""
-        return [
-            {
-                "service": SERVICE,
-                "type": "project",
-                "id": record.name,
-                "account": scope.account,
-                "region": scope.region,
-            }
-            for scope, record in self.store.projects.everywhere()
-        ]
+        return inventory_of(SERVICE, {"project": self.store.projects})
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the projects of a scope with their tags."""
@@ -76,7 +64,7 @@ class CodeBuildApp:
         self._pool.close()
 
 
-def create_app(*, folder: Path, region: str, clients: Clients, server_home: Path) -> CodeBuildApp:
+def create_app(*, folder: Path, clients: Clients, server_home: Path) -> CodeBuildApp:
     """Create the application; builds run in containers if possible, otherwise as processes.
 
     Leftovers of an earlier cloud in the builds' folder are removed.
@@ -85,7 +73,7 @@ def create_app(*, folder: Path, region: str, clients: Clients, server_home: Path
     remove_left_over(folder)
     start_machine = container_starter(process_starter(server_home=server_home))
     services = BuildServices(folder=folder, clients=clients, start_machine=start_machine)
-    return CodeBuildApp(services, region=region)
+    return CodeBuildApp(services)
 
 
 _OF_PROJECTS: Mapping[str, Callable[[Projects, Scope, Fields], Fields]] = {

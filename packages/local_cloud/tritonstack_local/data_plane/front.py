@@ -24,7 +24,6 @@ from tritonstack_local.data_plane.connections import (
 )
 from tritonstack_local.data_plane.heads import RequestHead
 from tritonstack_local.sagemaker.runtime.invocations import Invocations, StreamedAnswer
-from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
@@ -103,7 +102,7 @@ class Front:
                 caller, content = await in_thread(partial(self._guard.admit_whole, check, body))
             else:
                 caller, content = self._guard.admit_whole(check, body)
-            scope = Scope(caller.account, caller.region)
+            scope = caller.scope
             if head.streams:
                 streamed = await self._runtime.stream(
                     scope=scope, endpoint=head.endpoint, headers=head.headers, body=content

@@ -157,11 +157,11 @@ _ACTIONS: Mapping[str, Callable[[LayerActions, Scope, Fields], Fields]] = {
 OFFERED = frozenset(_ACTIONS)
 
 
-def create_app(*, region: str, layers: Layers, clients: Clients) -> ControlPlane:
+def create_app(*, layers: Layers, clients: Clients) -> ControlPlane:
     """Create the application."""
     actions = LayerActions(layers=layers, clients=clients)
     bound = {name: partial(action, actions) for name, action in _ACTIONS.items()}
-    return ControlPlane(service=SERVICE, region=region, actions=bound)
+    return ControlPlane(service=SERVICE, actions=bound)
 
 
 _put_image = ECRBackend.put_image

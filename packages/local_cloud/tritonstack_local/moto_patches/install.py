@@ -7,7 +7,6 @@ from typing import Any
 import moto.iam.models as iam_models
 from moto.core.base_backend import AccountSpecificBackend
 from moto.core.common_models import BaseModel
-from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.iam.access_control import PermissionResult
 from moto.iam.policy_validation import IAMTrustPolicyDocumentValidator
 from moto.iam.responses import IamResponse
@@ -26,30 +25,12 @@ from tritonstack_local.moto_patches.iam import (
     remove_client_id,
 )
 from tritonstack_local.moto_patches.patching import correct
-from tritonstack_local.signatures.keys import account_in_key
 from tritonstack_local.state import moto_backends
 
-_default_account = DEFAULT_ACCOUNT_ID
 
-
-def apply(*, account_id: str) -> None:
-    """Correct moto; callers act in `account_id` unless their key belongs to another account."""
-    global _default_account  # noqa: PLW0603 - moto's own state is global too
-    _default_account = account_id
+def apply() -> None:
+    """Correct moto. The account of a request is in the header that the guard sets."""
     correct(*_CORRECTIONS)
-
-
-def account_of(access_key: str) -> str:
-    """Return the account that an access key belongs to."""
-    named = account_in_key(access_key)
-    if named is not None:
-        return named
-    for account_id, partitions in list(iam_models.iam_backends.items()):
-        # Looked up without creating a backend, which would load all AWS managed policies.
-        backend = partitions.get("aws")
-        if backend is not None and access_key in backend.access_keys:
-            return account_id
-    return _default_account
 
 
 def _new(kind: type, *_: Any, **__: Any) -> Any:
@@ -62,9 +43,6 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # S3 bodies are stored in files.
     *moto_backends.CORRECTIONS,
     (AccountSpecificBackend, "__getitem__", within_account(AccountSpecificBackend.__getitem__)),
-    # moto puts unknown keys into the account 123456789012, knows no key that names an account, and looks an
-    # issued one up in every partition of every account, all of which it makes for that.
-    (iam_models, "get_account_id_from", account_of),
     *iam.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),
     (STSBackend, "assume_role_with_web_identity", reject_identity),

@@ -21,8 +21,6 @@ class Dependencies:
 
     folder: Path
     """Folder of the endpoints' instances."""
-    region: str
-    """Default region of callers."""
     clients: Clients
     metrics: Metrics
     time_scale: TimeScale = DEFAULT_TIME_SCALE

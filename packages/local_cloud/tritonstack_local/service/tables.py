@@ -94,6 +94,21 @@ class Table(_Persisted[tuple[Scope, Record]]):
             return list(self._items.values())
 
 
+def inventory_of(service: str, tables: Mapping[str, Table[Any]]) -> list[dict[str, str]]:
+    """List the records of all accounts and regions as resources; tables are given by the type of resource."""
+    return [
+        {
+            "service": service,
+            "type": kind,
+            "id": record.name,
+            "account": scope.account,
+            "region": scope.region,
+        }
+        for kind, table in tables.items()
+        for scope, record in table.everywhere()
+    ]
+
+
 def _key(scope: Scope, name: str) -> str:
     return f"{scope.account}/{scope.region}/{name}"
 

@@ -11,15 +11,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
-import moto.iam.models as iam_models
 from botocore.model import OperationModel, ServiceModel, StructureShape
 from werkzeug.wrappers import Request, Response
 
 from tritonstack.base.files import parse_json
-from tritonstack_local.scope import Scope
+from tritonstack_local.scope import Scope, caller_of
 from tritonstack_local.service import validation
 from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.signatures.keys import account_in_key, read_credential
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -31,21 +29,6 @@ JSON_1_1 = "application/x-amz-json-1.1"
 def service_model(service: str) -> ServiceModel:
     """Load botocore's model of a service."""
     return botocore.session.get_session().get_service_model(service)
-
-
-def caller_scope(request: Request, *, default_region: str) -> Scope:
-    """Return the account and region of a request, by its access key.
-
-    The header takes precedence: the local cloud sets it after it has verified the account.
-    """
-    named = request.headers.get("x-moto-account-id")
-    credential = read_credential(
-        headers=dict(request.headers.items()), query=request.query_string.decode("latin-1")
-    )
-    key = credential.access_key if credential else ""
-    # Looked up in the module at each call: the local cloud replaces this function.
-    account = named or account_in_key(key) or iam_models.get_account_id_from(key)
-    return Scope(account=account, region=credential.region if credential else default_region)
 
 
 @dataclass(frozen=True)
@@ -130,10 +113,9 @@ Action = Callable[[Scope, Fields], Fields]
 class ControlPlane:
     """Serves the actions of one service. Thread-safe."""
 
-    def __init__(self, *, service: str, region: str, actions: Mapping[str, Action]) -> None:
-        """`service` is its botocore name, `region` the default of callers without one."""
+    def __init__(self, *, service: str, actions: Mapping[str, Action]) -> None:
+        """`service` is its botocore name."""
         self._service = service
-        self._region = region
         self._actions = actions
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -144,7 +126,7 @@ class ControlPlane:
         """Answer one request, including rejected ones."""
         try:
             call = read_control_call(request, offered=self._actions, service=self._service)
-            scope = caller_scope(request, default_region=self._region)
+            scope = caller_of(request.environ).scope
             validation.check_passed_roles(scope.account, call.fields)
             result = self._actions[call.operation](scope, call.fields)
             return control_answer(call.operation, result, service=self._service)

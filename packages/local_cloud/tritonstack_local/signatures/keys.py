@@ -1,7 +1,7 @@
 """Access keys: one random secret per cloud, and one derived secret key per account.
 
 A key that starts with `AKIA0000` ends with the account it belongs to; keys issued by STS or IAM belong to
-the account that issued them; every other key belongs to the account the cloud was started for.
+the account that issued them (access/issued_keys.py); every other key is denied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -21,36 +20,11 @@ from pathlib import Path
 
 _KEY_PREFIX = "AKIA0000"
 _OWN_KEY = re.compile(rf"{_KEY_PREFIX}(?P<account>\d{{12}})")
-_CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
-
-
-@dataclass(frozen=True)
-class Credential:
-    """The credential scope that a signed request carries."""
-
-    access_key: str
-    region: str
-    service: str
 
 
 def access_key_for(account_id: str) -> str:
     """Return the access key of an account in this cloud."""
     return f"{_KEY_PREFIX}{account_id}"
-
-
-def account_in_key(access_key: str) -> str | None:
-    """Return the account of an access key made by `access_key_for`; None for other keys."""
-    match = _OWN_KEY.fullmatch(access_key)
-    return match["account"] if match else None
-
-
-def read_credential(*, headers: Mapping[str, str], query: str = "") -> Credential | None:
-    """Read the credential scope of a request, from its header or (presigned) from its query string."""
-    presigned = query.replace("%2F", "/").replace("X-Amz-Credential=", "Credential=")
-    match = _CREDENTIAL.search(headers.get("Authorization", "")) or _CREDENTIAL.search(presigned)
-    if match is None:
-        return None
-    return Credential(access_key=match["key"], region=match["region"], service=match["service"].lower())
 
 
 _FILE = "secret"
@@ -109,8 +83,8 @@ class CloudSecret:
 
     def find(self, key_id: str) -> AccessKey | None:
         """Return the account key with this id; None if it names no account."""
-        account = account_in_key(key_id)
-        return None if account is None else self.account_key(account)
+        match = _OWN_KEY.fullmatch(key_id)
+        return match and self.account_key(match["account"])
 
 
 def forget_secret(folder: Path) -> None:

@@ -38,7 +38,7 @@ _CLAIM = re.compile(
 )
 _SIGNATURE_SIZE = 64
 _SIGNATURE = re.compile(rf"[0-9a-f]{{{_SIGNATURE_SIZE}}}")
-_CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]*)/(?P<service>[^/]+)/aws4_request")
+_CREDENTIAL = re.compile(r"(?P<key>[^/]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 _DATE = "%Y%m%dT%H%M%SZ"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PAYLOAD_HASH = "x-amz-content-sha256"

@@ -21,10 +21,10 @@ _PAGE = 50
 _NOT_SUPPORTED = ("ResourceARNList", "IncludeComplianceDetails", "ExcludeCompliantResources", "TagsPerPage")
 
 
-def create_app(*, region: str, sources: Sequence[ListTagged]) -> ControlPlane:
+def create_app(*, sources: Sequence[ListTagged]) -> ControlPlane:
     """Create the application; each source lists the resources of a service."""
     actions = {"GetResources": partial(_get_resources, sources)}
-    return ControlPlane(service=SERVICE, region=region, actions=actions)
+    return ControlPlane(service=SERVICE, actions=actions)
 
 
 def _get_resources(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:

@@ -114,7 +114,7 @@ def test_interrupted_builds_of_an_earlier_cloud_end_with_fault(account):
     record = account.app.store.builds.get(scope, build["id"])
     left = replace(record, status="IN_PROGRESS", ended=None, phases=record.phases[:6])
     left = replace(left, phases=(*left.phases, replace(record.phases[6], ended=None, status=None)))
-    app = CodeBuildApp(replace(account.services, store=CodeBuildTables()), region=REGION)
+    app = CodeBuildApp(replace(account.services, store=CodeBuildTables()))
     app.store.builds.add(scope, pickle.loads(pickle.dumps(left)))  # noqa: S301 - as it is kept
     app.resume()
     found = app.store.builds.get(scope, build["id"]).as_api(scope)

@@ -24,7 +24,7 @@ from tritonstack_local.sagemaker.servers.server import StartServer, triton_start
 from tritonstack_local.scope import Scope
 from tritonstack_local.service import wire
 from tritonstack_local.service.event_loop import EventLoopThread
-from tritonstack_local.service.tables import Table, Tables
+from tritonstack_local.service.tables import Table, Tables, inventory_of
 from tritonstack_local.service.wire import Action, ControlPlane
 from tritonstack_local.tagging.resources import TaggedResource
 
@@ -39,7 +39,6 @@ class SageMakerApp:
     """Serves the control plane; the data plane calls `runtime`. Thread-safe; `close` ends every server."""
 
     def __init__(self, *, dependencies: Dependencies, start_server: StartServer) -> None:
-        self._region = dependencies.region
         self._store = SageMakerTables()
         self._hosting = Hosting(
             store=self._store,
@@ -80,9 +79,7 @@ class SageMakerApp:
         actions: dict[str, Action] = {
             name: getattr(parts[kind], method) for name, (kind, method) in _ACTIONS.items()
         }
-        self._control_plane = ControlPlane(
-            service=SERVICE, region=dependencies.region, actions={**_LISTS_OF_NOTHING, **actions}
-        )
+        self._control_plane = ControlPlane(service=SERVICE, actions={**_LISTS_OF_NOTHING, **actions})
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -107,22 +104,13 @@ class SageMakerApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List all resources of all accounts and regions."""
+        store = self._store
         tables: dict[str, Table[Any]] = {
-            "model": self._store.models,
-            "endpoint-config": self._store.configs,
-            "endpoint": self._store.endpoints,
+            "model": store.models,
+            "endpoint-config": store.configs,
+            "endpoint": store.endpoints,
         }
-        return [
-            {
-                "service": SERVICE,
-                "type": kind,
-                "id": record.name,
-                "account": scope.account,
-                "region": scope.region,
-            }
-            for kind, table in tables.items()
-            for scope, record in table.everywhere()
-        ]
+        return inventory_of(SERVICE, tables)
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the tagged resources of a scope."""
