@@ -232,9 +232,3 @@ serve_cloud(CloudSettings.from_json(sys.argv[2]))
         subprocess.run([sys.executable, "-c", program, seen, settings.to_json()], check=False)
         assert json.loads(seen.read_text()).get(EXPOSE) == ("1" if expose else None)
         seen.unlink()
-
-
-def test_a_reused_process_id_is_not_mistaken_for_the_cloud(folder):
-    folder.mkdir()
-    (folder / "cloud.json").write_text(json.dumps(asdict(NOBODYS) | {"start_ticks": 1}))
-    assert read_address(folder) is None

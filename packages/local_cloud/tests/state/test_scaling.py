@@ -1,89 +1,62 @@
-"""Scalable targets, policies, and activities after restarts and kills."""
+"""Scalable targets, policies, and activities after a restart."""
 
-import time
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, eventually, role_of
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
-
-KEY = {
+TARGET = {
     "ServiceNamespace": "sagemaker",
     "ResourceId": "endpoint/e/variant/AllTraffic",
     "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
 }
+METRIC = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
 
 
-def create_endpoint(cloud):
-    sagemaker = cloud.client("sagemaker")
-    sagemaker.create_model(
-        ModelName="m", ExecutionRoleArn=role_of(sagemaker), PrimaryContainer={"Image": IMAGE}
-    )
-    sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
-    sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
-    eventually(lambda: counts(cloud), (1, "InService"))
+class Scaled:
+    """An endpoint and its target, as clients see them."""
 
+    def __init__(self, cloud):
+        names = ("sagemaker", "application-autoscaling", "cloudwatch")
+        self.sagemaker, self.scaling, self.cloudwatch = map(cloud.client, names)
 
-def eventually(look, expected):
-    deadline = time.monotonic() + 20
-    while (found := look()) != expected:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+    def state(self):
+        """Return the desired count, which a small machine may not run, and the status of each activity."""
+        described = self.sagemaker.describe_endpoint(EndpointName="e")
+        (variant,) = described.get("ProductionVariants", [{}])
+        statuses = [activity["StatusCode"] for activity in self.activities()]
+        return variant.get("DesiredInstanceCount"), described["EndpointStatus"], statuses
 
+    def activities(self):
+        return self.scaling.describe_scaling_activities(**TARGET)["ScalingActivities"]
 
-def counts(cloud):
-    """Return the desired count, which a small machine may not run."""
-    described = cloud.client("sagemaker").describe_endpoint(EndpointName="e")
-    variant = described.get("ProductionVariants", [{}])[0]
-    return variant.get("DesiredInstanceCount"), described["EndpointStatus"]
+    def register(self, low):
+        self.scaling.register_scalable_target(**TARGET, MinCapacity=low, MaxCapacity=4)
 
-
-def put_policy(cloud):
-    return cloud.client("application-autoscaling").put_scaling_policy(
-        **KEY,
-        PolicyName="p",
-        PolicyType="TargetTrackingScaling",
-        TargetTrackingScalingPolicyConfiguration={
-            "TargetValue": 10.0,
-            "PredefinedMetricSpecification": {
-                "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
-            },
-        },
-    )
-
-
-def register(cloud, low):
-    cloud.client("application-autoscaling").register_scalable_target(**KEY, MinCapacity=low, MaxCapacity=4)
-
-
-def statuses(cloud):
-    scaling = cloud.client("application-autoscaling")
-    found = scaling.describe_scaling_activities(**KEY)["ScalingActivities"]
-    return [item["StatusCode"] for item in found]
-
-
-def alarm_names(cloud):
-    alarms = cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
-    return sorted(alarm["AlarmName"] for alarm in alarms)
-
-
-def policy_alarms(cloud):
-    scaling = cloud.client("application-autoscaling")
-    policies = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
-    return sorted(alarm["AlarmName"] for policy in policies for alarm in policy["Alarms"])
+    def policy_alarms(self):
+        (policy,) = self.scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+        return sorted(alarm["AlarmName"] for alarm in policy["Alarms"])
 
 
 def test_scaling_goes_on_after_a_restart(cloud):
-    create_endpoint(cloud)
-    register(cloud, 2)
-    put_policy(cloud)
-    eventually(lambda: (counts(cloud), statuses(cloud)), ((2, "InService"), ["Successful"]))
-    before = [describe(cloud) for describe in (policy_alarms, history)]
+    scaled = Scaled(cloud)
+    role, container = role_of(scaled.sagemaker), {"Image": IMAGE}
+    scaled.sagemaker.create_model(ModelName="m", ExecutionRoleArn=role, PrimaryContainer=container)
+    scaled.sagemaker.create_endpoint_config(EndpointConfigName="c", ProductionVariants=[a_variant("m")])
+    scaled.sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="c")
+    eventually(lambda: scaled.state() == (1, "InService", []))
+    scaled.register(2)
+    configuration = {"TargetValue": 10.0, "PredefinedMetricSpecification": METRIC}
+    scaled.scaling.put_scaling_policy(
+        **TARGET,
+        PolicyName="p",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration=configuration,
+    )
+    eventually(lambda: scaled.state() == (2, "InService", ["Successful"]))
+    before = scaled.policy_alarms(), scaled.activities()
     cloud.restart()
-    eventually(lambda: counts(cloud), (2, "InService"))
-    assert [describe(cloud) for describe in (policy_alarms, history)] == before
-    assert alarm_names(cloud) == policy_alarms(cloud)
-    register(cloud, 3)
-    eventually(lambda: (counts(cloud), statuses(cloud)), ((3, "InService"), ["Successful"] * 2))
-
-
-def history(cloud):
-    scaling = cloud.client("application-autoscaling")
-    return scaling.describe_scaling_activities(**KEY)["ScalingActivities"]
+    scaled = Scaled(cloud)
+    eventually(lambda: scaled.state() == (2, "InService", ["Successful"]))
+    assert (scaled.policy_alarms(), scaled.activities()) == before
+    alarms = scaled.cloudwatch.describe_alarms()["MetricAlarms"]
+    assert sorted(alarm["AlarmName"] for alarm in alarms) == before[0]
+    scaled.register(3)
+    eventually(lambda: scaled.state() == (3, "InService", ["Successful"] * 2))
