@@ -4,7 +4,6 @@
 
 Every call sends one text and decodes 384 floats. A local HTTPS server in another process gives all of them
 the same answer. The CPU time is that of this process, with all its threads; the rounds are interleaved.
-urllib3 and aiohttp send a constant signature: they show what another HTTP library would cost.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import ssl
 import statistics
 import subprocess
 import sys
@@ -24,30 +22,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import boto3
 import numpy as np
-import urllib3
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.client_stub import EMBEDDING
 from tests.tls import write_certificate
 from tritonstack.client import EndpointClient
-from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, decode_reply, encode_request
+from tritonstack.client.codec import JSON_CONTENT_TYPE, Array
 from tritonstack.client.light import LightRuntime
 
 TEXT = "A man is eating food."
 INPUTS: Mapping[str, Any] = {"TEXT": np.array([[TEXT]], dtype=np.object_)}
 BASELINE = "boto3, JSON"
 WARM_UP = 50
-TARGET = "/endpoints/e/invocations"
-SIGNED = {
-    "User-Agent": "Boto3/1.44.5 md/Botocore#1.44.5 ua/2.1 os/linux md/arch#x86_64 lang/python#3.11",
-    "X-Amz-Date": "20261123T060000Z",
-    "Authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261123/eu-west-1/sagemaker/aws4_request, "
-    f"SignedHeaders=content-type;host;x-amz-date, Signature={'0' * 64}",
-}
 AsyncCall = Callable[[], Awaitable[Array]]
 CONCURRENT = 16
 
@@ -90,8 +79,6 @@ def measured_transports(url: str, certificate: Path) -> dict[str, Callable[[int]
     through_boto3 = EndpointClient(endpoint_name="e", runtime=runtime)
     light = EndpointClient(endpoint_name="e", runtime=light_runtime)
     light_calls = partial(client_calls, light, light_runtime)
-    aiohttp_calls = partial(through_aiohttp, f"{url}{TARGET}", certificate)
-    pool = urllib3.PoolManager(ca_certs=str(certificate)).connection_from_url(url)
     at_once = f"asyncio, {CONCURRENT} at once"
     return {
         BASELINE: partial(spent_in_a_thread, partial(json_call, runtime)),
@@ -102,8 +89,6 @@ def measured_transports(url: str, certificate: Path) -> dict[str, Callable[[int]
         "light, binary": partial(spent_in_a_thread, partial(call, light)),
         "light, binary, asyncio": partial(spent_in_asyncio, light_calls, 1),
         f"light, binary, {at_once}": partial(spent_in_asyncio, light_calls, CONCURRENT),
-        "urllib3, binary, without signing": partial(spent_in_a_thread, partial(urllib3_call, pool)),
-        f"aiohttp, binary, without signing, {at_once}": partial(spent_in_asyncio, aiohttp_calls, CONCURRENT),
     }
 
 
@@ -121,16 +106,6 @@ def call(client: EndpointClient) -> Array:
     return client.infer(INPUTS)["embedding"]
 
 
-def urllib3_call(pool: urllib3.HTTPConnectionPool) -> Array:
-    """Call with urllib3 and a constant signature."""
-    request = encode_request(INPUTS)
-    headers = {**SIGNED, "Content-Type": request.content_type}
-    reply = pool.urlopen(
-        "POST", TARGET, body=request.body, headers=headers, retries=False, decode_content=False
-    )
-    return decode_reply(reply.data, content_type=reply.headers["Content-Type"]).outputs["embedding"]
-
-
 @asynccontextmanager
 async def client_calls(client: EndpointClient, runtime: LightRuntime | None) -> AsyncIterator[AsyncCall]:
     """Yield a function that calls with this project's client."""
@@ -141,23 +116,6 @@ async def client_calls(client: EndpointClient, runtime: LightRuntime | None) -> 
     yield one
     if runtime is not None:
         await runtime.aclose()
-
-
-@asynccontextmanager
-async def through_aiohttp(url: str, certificate: Path) -> AsyncIterator[AsyncCall]:
-    """Yield a function that calls with aiohttp and a constant signature."""
-    tls = ssl.create_default_context(cafile=certificate)
-    connector = aiohttp.TCPConnector(ssl=tls, limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
-
-        async def one() -> Array:
-            request = encode_request(INPUTS)
-            headers = {**SIGNED, "Content-Type": request.content_type}
-            async with session.post(url, data=request.body, headers=headers) as reply:
-                body, content_type = await reply.read(), reply.headers["Content-Type"]
-            return decode_reply(body, content_type=content_type).outputs["embedding"]
-
-        yield one
 
 
 def spent_in_a_thread(action: Callable[[], Array], calls: int) -> float:

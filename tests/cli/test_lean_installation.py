@@ -27,18 +27,9 @@ def test_lean_installation_omits_only_heavy_packages():
     assert not {"boto3", "docker", "aws_cdk", "tritonstack"} & ABSENT
 
 
-def test_every_command_starts(project):
-    code, output = lean(project, "validate")
-    assert (code, output.partition(":")[0]) == (0, "valid"), output
-
-
-def test_artifacts_of_locks_are_shown_and_reported(project):
-    for arguments in (
-        ("inspect", "minilm"),
-        ("report", "--offline", "--output", str(project.root / "r.html")),
-    ):
-        code, output = lean(project, *arguments)
-        assert code == 0, output
+def test_the_commands_for_aws_start(project):
+    code, output = lean(project, "report", "--offline", "--output", str(project.root / "r.html"))
+    assert code == 0, output
 
 
 def test_commands_that_need_an_extra_name_it(project):
@@ -46,6 +37,3 @@ def test_commands_that_need_an_extra_name_it(project):
     assert code == 2
     assert "module 'moto'" in output
     assert "make setup" in output
-    code, output = lean(project, "up", "--capabilities")
-    assert code == 2
-    assert "is not installed" in output

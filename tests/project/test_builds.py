@@ -115,9 +115,7 @@ def test_quotas_of_build_machines(tmp_path: Path) -> None:
     assert needed["Concurrently running builds for Linux/Large environment"] == ("codebuild", 1)
 
 
-@pytest.mark.parametrize(
-    ("size", "name"), [("medium", "Medium"), ("large", "Large"), ("xlarge", "XLarge"), ("2xlarge", "2XLarge")]
-)
+@pytest.mark.parametrize(("size", "name"), [("medium", "Medium"), ("2xlarge", "2XLarge")])
 def test_quotas_of_builds_without_a_gpu(tmp_path: Path, size: str, name: str) -> None:
     data = environment("challenger: {model: encoder-two}", builds={"cpu_size": size})
     spec = load_workspace(write_environment(tmp_path, data), NAME).spec
