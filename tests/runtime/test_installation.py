@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tritonstack.runtime import TritonInstallation
-from tritonstack.runtime.server import SERVER_ROOT
 
 HOME = Path("/somewhere/server")
 EMBEDDED = TritonInstallation(
@@ -30,14 +29,6 @@ def test_programs_of_the_embedded_server_come_first():
         "HOME": "/root",
         "LANG": "C.UTF-8",
     }
-
-
-def test_local_server_gets_the_paths_of_its_components():
-    assert EMBEDDED.moved_to(SERVER_ROOT).arguments() == (
-        f"--backend-directory={SERVER_ROOT}/backends",
-        f"--cache-directory={SERVER_ROOT}/caches",
-    )
-    assert EMBEDDED.moved_to(SERVER_ROOT).executable == SERVER_ROOT / "bin/tritonserver"
 
 
 def test_a_containers_server_keeps_the_images_variables_but_no_credentials(monkeypatch):

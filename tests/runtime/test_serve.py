@@ -121,17 +121,6 @@ def test_what_serve_rejects(tmp_path, entries, environment, line):
     assert caught.value.message.partition("\n")[0].partition(",")[0] == line
 
 
-def test_several_models_are_listed(root):
-    (root / ".git").mkdir()
-    with pytest.raises(ServeRejectedError) as caught:
-        argv(root)
-    assert set(caught.value.message.rpartition(": ")[2].split()) == {".git", "bert"}
-    (root / "config.pbtxt").touch()
-    assert argv(root, **MANY)
-    with pytest.raises(ServeRejectedError, match="No model"):
-        argv(root / "missing")
-
-
 @pytest.mark.parametrize(("release", "rejected"), [("25.03", True), ("26.01", True), ("24.10", False)])
 def test_older_releases_have_no_inference_types(root, release, rejected):
     try:

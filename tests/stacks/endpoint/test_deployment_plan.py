@@ -41,11 +41,6 @@ def violations_of(planned: EndpointDeployment | list[FileViolation]) -> list[Fil
     return planned
 
 
-def only(planned: EndpointDeployment | list[FileViolation]) -> FileViolation:
-    (violation,) = violations_of(planned)
-    return violation
-
-
 @pytest.fixture
 def project(bare_project: Callable[[], Project]) -> Project:
     return bare_project()
@@ -81,13 +76,6 @@ def test_more_cores_change_the_threads_and_not_the_artifact(project):
     assert (two[HTTP_THREADS], sixteen[HTTP_THREADS]) == ("2", "8")
     changed = {name for name in two if two[name] != sixteen[name]}
     assert changed == {"OMP_NUM_THREADS", "RAYON_NUM_THREADS", HTTP_THREADS, ADDITIONAL_ARGS}
-
-
-def test_missing_artifact_is_reported_with_file_line_and_remedy(project):
-    violation = only(plan_deployment(load_workspace(project, "sample"), "plain"))
-    assert str(violation).startswith(f"{project.environment_file('sample')}:11: endpoints.plain.model: ")
-    assert "'encoder' for cpu" in str(violation)
-    assert "tritonstack build sample" in str(violation)
 
 
 @pytest.mark.parametrize(
