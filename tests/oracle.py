@@ -75,16 +75,14 @@ def record(folder: Path, *, examples: bool) -> None:
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the template of each stack of the sample environments, and a list of all resources."""
     from stacks.environment import add_environment
-    from tests.stacks.assemblies import lock_everything, new_app, write_project
-    from tests.stacks.build_environment import write_build_environment
-    from tests.stacks.walled import write_walled
+    from tests.sample_templates import SAMPLES
+    from tests.stacks.assemblies import new_app
+    from tests.stacks.sample_environments import write_sample
 
     resources: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        project = write_project(folder / "project")
-        workspaces = [lock_everything(project, name) for name in ("sample", "kept", "every")]
-        workspaces += [write_walled(folder / "walled"), write_build_environment(folder / "factory")]
+        workspaces = [write_sample(folder / name, name) for name in SAMPLES]
         workspaces += _repository_workspaces(folder / "repository")
         for number, workspace in enumerate(workspaces):
             output = folder / f"assembly-{number}"

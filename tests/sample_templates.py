@@ -31,20 +31,14 @@ DELIVERY_STACKS = ("dev", "staging", "prod", "pipeline")
 def sample_assembly(name: str) -> Assembly:
     """Return a sample environment, synthesized by the first worker that needs it."""
     from stacks.environment import add_environment  # slow
-    from tests.stacks.assemblies import Assembly, lock_everything, new_app, write_project
-    from tests.stacks.build_environment import write_build_environment
-    from tests.stacks.walled import write_walled
+    from tests.stacks.assemblies import Assembly, new_app
+    from tests.stacks.sample_environments import write_sample
     from tritonstack.base.paths import Project
     from tritonstack.project.loading import load_workspace
 
     def synthesize(folder: Path) -> None:
-        writers = {"walled": write_walled, "factory": write_build_environment}
-        if name in writers:
-            workspace = writers[name](folder / "project")
-        else:
-            workspace = lock_everything(write_project(folder / "project"), name)
         app = new_app(folder / "assembly")
-        add_environment(app, workspace=workspace)
+        add_environment(app, workspace=write_sample(folder / "project", name))
         app.synth()
 
     folder = once(name, synthesize)
