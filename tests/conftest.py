@@ -18,6 +18,9 @@ import pytest
 
 # Under Node 20, the runtime of aws_cdk prints a warning on every start. `make setup` installs a newer Node.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+# Checking a template against the CDK's own rules takes as long as making it. All environments are
+# checked in tests/stacks/rules, and what tests/stacks/test_app.py and tests/examples synthesize.
+os.environ["CDK_VALIDATION"] = "false"
 
 from tests.projects import write_project
 from tests.sample_templates import SHARED

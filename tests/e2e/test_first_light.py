@@ -25,7 +25,7 @@ from tritonstack.operations.stacks import describe_stack, list_stacks, wait_unti
 from tritonstack.project.loading import ProjectFiles
 from tritonstack_local.cloud_folder import read_address
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.soak
 
 DEPLOY_ALL = ("deploy", "--all", "--require-approval", "never")
 NO_DIFFERENCE = "Number of stacks with differences: 0"
@@ -66,27 +66,8 @@ def test_build_reproduces_the_locked_digest(site: Site) -> None:
     assert site.project.lock_file("local").read_text() == locked
 
 
-def test_cloud_listens_on_loopback_only(site: Site) -> None:
-    site.tritonstack("up", "--detach")
-    port = f"{site.address.port:04X}"
-    listening = [
-        line.split()[1]
-        for table in ("/proc/net/tcp", "/proc/net/tcp6")
-        for line in Path(table).read_text().splitlines()[1:]
-        if line.split()[3] == "0A" and line.split()[1].endswith(f":{port}")
-    ]
-    assert listening
-    assert all(
-        address.startswith(("0100007F:", "00000000000000000000000001000000:")) for address in listening
-    )
-
-
-def test_second_cloud_in_the_same_folder_is_rejected(site: Site) -> None:
-    output = site.tritonstack("up", "--detach", exit_code=2)
-    assert "already running" in output
-
-
 def test_port_in_use_is_reported(site: Site) -> None:
+    site.tritonstack("up", "--detach")
     site_beside = Site(site.project, {"TRITONSTACK_CLOUD": "beside"})
     output = site_beside.tritonstack("up", "--detach", "--port", str(site.address.port), exit_code=2)
     assert str(site.address.port) in output
@@ -242,6 +223,17 @@ def test_an_endpoint_that_was_rolled_back_silently_can_be_updated(site: Site) ->
     site.tritonstack("deploy", "local")
     assert endpoint_answers(site)
     assert "0 orphaned" in site.tritonstack("audit", "local")
+
+
+def test_the_cdk_destroys_an_endpoint_and_audit_lists_what_it_retains(site: Site) -> None:
+    site.cdk("destroy", f"{site.spec.base}-endpoint-minilm", "--force")
+    assert {stack.name for stack in list_stacks(site.cloud, prefix=site.spec.base)} == {
+        f"{site.spec.base}-foundation",
+        f"{site.spec.base}-monitoring",
+    }
+    (report,) = site.asked("audit", "local", exit_code=1).values()
+    retained = {item["type"] for item in report["orphans"]}
+    assert retained == {"AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"}
 
 
 def test_destroy_and_down_leave_nothing(site: Site) -> None:

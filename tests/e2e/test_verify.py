@@ -6,7 +6,6 @@ The model is tiny and built for real, twice. The tests of this file run in order
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import REPOSITORY, Site, tiny_site
+from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
@@ -80,15 +79,6 @@ def test_deployed_environment_is_verified(site: Site) -> None:
     assert (verdict["passed"], verdict["failures"], verdict["commit"]) == (True, [], first)
     assert {result["outcome"] for result in verdict["endpoints"][0]["smoke"]} == {"ok"}
     assert kinds(site) == ["deployed", "verified"]
-
-
-def test_the_documented_script_redeploys_without_an_event_and_verifies(site: Site) -> None:
-    (script,) = re.findall(
-        r"```python\n(.*?)```", (REPOSITORY.root / "docs/python.md").read_text(), re.DOTALL
-    )
-    output = site.run(sys.executable, "-c", script)
-    assert output == "search: tritonstack-local-search is in service\n"
-    assert kinds(site) == ["deployed", "verified", "verified"]
 
 
 def test_the_state_of_the_environment(site: Site) -> None:

@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,19 @@ def test_suggested_commands_lead_to_a_deployed_model(site: Site) -> None:
     (verify,) = site.hints(deploy)
     assert verify == "tritonstack verify dev"
     assert gross(site, "dev") == 12.0
+
+
+def test_the_cloud_listens_on_loopback_only(site: Site) -> None:
+    port = f"{site.address_of('dev').port:04X}"
+    listening = [
+        line.split()[1]
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for line in Path(table).read_text().splitlines()[1:]
+        if line.split()[3] == "0A" and line.split()[1].endswith(f":{port}")
+    ]
+    assert listening
+    loopback = ("0100007F:", "00000000000000000000000001000000:")
+    assert all(address.startswith(loopback) for address in listening)
 
 
 def test_suggested_commands_lead_to_a_promotion(site: Site) -> None:

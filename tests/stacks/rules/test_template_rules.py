@@ -35,13 +35,25 @@ Record = Callable[[str, object], None]
 
 
 def plug_in_rules(app: cdk.App) -> None:
-    cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app, verbose=True))
+    cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app, verbose=True), rules_of_the_cdk())
+
+
+@functools.cache
+def rules_of_the_cdk() -> cdk.CloudFormationValidatePlugin:
+    """Load them once: it takes seconds and 200 MB."""
+    return cdk.CloudFormationValidatePlugin()
 
 
 def reports(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the report of each rule set by name."""
     report = json.loads((folder / "validation-report.json").read_text())
     return {plugin["pluginName"]: plugin for plugin in report["pluginReports"]}
+
+
+def findings_of_synthesis(folder: Path, *severities: str) -> list[str]:
+    """Return what the CDK's own rules find, as `cdk synth` would print it."""
+    report = reports(folder).get("CloudFormation Validate", {"violations": []})
+    return [finding["ruleName"] for finding in report["violations"] if finding["severity"] in severities]
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,10 @@ def test_nag_findings_are_all_explained(checked, record_property):
         [f"{item['acknowledgedAt']}: {item['ruleName']}: {item['reason']}" for item in suppressed],
     )
     assert all(len(finding["reason"].split()) >= 5 for finding in suppressed)
+
+
+def test_the_cdks_own_rules_reject_nothing(checked):
+    assert findings_of_synthesis(checked[1].folder, "error", "fatal") == []
 
 
 def test_no_suppression_is_unused(checked):
@@ -188,5 +204,6 @@ def test_rules_detect_an_error(careless):
     """A careless template fails, so that the absence of findings above means something."""
     nag = {finding["ruleName"] for finding in reports(careless.parent)["AwsSolutions"]["violations"]}
     assert {"AwsSolutions-S1", "AwsSolutions-S10"} <= nag
+    assert findings_of_synthesis(careless.parent, "warning") == ["W3030"]
     (finding,) = [f for f in lint_findings(careless.read_text(), "eu-central-1") if f.startswith("E")]
     assert "31 is not" in finding
