@@ -11,6 +11,7 @@ import pytest
 
 from stacks.pipeline import line_of
 from tests.delivery.delivery_project import DEV, PROD, TOOLS
+from tests.stacks.templates import of_type
 from tritonstack.base.errors import UsageError
 
 NAME = "tritonstack-delivery-pipeline"
@@ -26,10 +27,6 @@ STEPS = (
     "deploy-prod",
     "verify-prod",
 )
-
-
-def of_type(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    return {key: item["Properties"] for key, item in template["Resources"].items() if item["Type"] == kind}
 
 
 def projects(template: dict[str, Any]) -> dict[str, dict[str, Any]]:

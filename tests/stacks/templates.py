@@ -10,6 +10,12 @@ def only(template: Any, resource_type: str) -> tuple[str, dict[str, Any]]:
     return item
 
 
+def of_type(template: dict[str, Any], resource_type: str) -> dict[str, dict[str, Any]]:
+    """Return the properties of all resources of a type by logical id."""
+    resources = template["Resources"].items()
+    return {key: item["Properties"] for key, item in resources if item["Type"] == resource_type}
+
+
 def properties(template: Any, resource_type: str) -> dict[str, Any]:
     item: dict[str, Any] = only(template, resource_type)[1]["Properties"]
     return item

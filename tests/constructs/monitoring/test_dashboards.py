@@ -164,6 +164,7 @@ def test_one_page_holds_hundreds_of_endpoints(count):
         if "expression" not in look(entry)
     }
     assert len(names) == count
+    assert page["widgets"][0]["properties"]["markdown"] == "# shop-dev\nAll endpoints"
 
 
 def test_overflow_is_on_the_next_page():

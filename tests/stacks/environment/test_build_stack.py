@@ -10,6 +10,7 @@ import pytest
 
 from stacks.environment import add_environment
 from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, write_project
+from tests.stacks.templates import of_type
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.constructs.builds import build_source
@@ -22,24 +23,16 @@ SHARED, OWN, CHAIN = "JobsShared", "JobsOwnown", "JobsOwnchain"
 ARTIFACTS = f"arn:aws:s3:::{BASE}-artifacts-123456789012-eu-central-1"
 
 
-def build_stack(assembly: Assembly) -> dict[str, Any]:
-    template: dict[str, Any] = json.loads(assembly.text(f"{assembly.workspace.spec.base}-build"))
-    return template
-
-
 @pytest.fixture
 def template(factory: Assembly) -> dict[str, Any]:
-    return build_stack(factory)
-
-
-def of_type(template: dict[str, Any], resource_type: str) -> list[dict[str, Any]]:
-    return [item["Properties"] for item in template["Resources"].values() if item["Type"] == resource_type]
+    document: dict[str, Any] = json.loads(factory.text(f"{BASE}-build"))
+    return document
 
 
 def project(template: dict[str, Any], name: str) -> dict[str, Any]:
     (properties,) = [
         item
-        for item in of_type(template, "AWS::CodeBuild::Project")
+        for item in of_type(template, "AWS::CodeBuild::Project").values()
         if item["Name"] == f"{BASE}-build-{name}"
     ]
     return properties
@@ -113,7 +106,8 @@ def test_a_model_with_custom_code_cannot_access_other_models(template):
         services = {resource.split(":")[2] for resource in reached if resource != "*"}
         assert services <= {"s3", "ecr", "logs"}
     parameters = {
-        item["Name"]: item["Value"]["Fn::GetAtt"][0] for item in of_type(template, "AWS::SSM::Parameter")
+        item["Name"]: item["Value"]["Fn::GetAtt"][0]
+        for item in of_type(template, "AWS::SSM::Parameter").values()
     }
     assert {name: role.startswith("JobsOwn") for name, role in parameters.items()} == {
         f"/{BASE}/build-roles/own": True,
@@ -129,7 +123,7 @@ def test_too_many_models_with_code_are_rejected_before_cloudformation_does(facto
 
 def test_jobs_start_from_one_archive_and_read_no_other(template):
     source = template["Outputs"]["SourceArchive"]["Value"]
-    for item in of_type(template, "AWS::CodeBuild::Project"):
+    for item in of_type(template, "AWS::CodeBuild::Project").values():
         assert (item["Source"]["Type"], item["Source"]["Location"]) == ("S3", source)
     for role in ("ImagesRole", SHARED, OWN, CHAIN):
         (granted,) = granting(statements(template, role), "s3:GetObjectVersion")
@@ -159,7 +153,8 @@ def test_only_the_image_build_pushes(template):
 
 
 def test_roles_are_assumable_only_by_these_projects_and_jobs(template):
-    trusted = [item["AssumeRolePolicyDocument"]["Statement"] for item in of_type(template, "AWS::IAM::Role")]
+    roles = of_type(template, "AWS::IAM::Role").values()
+    trusted = [role["AssumeRolePolicyDocument"]["Statement"] for role in roles]
     codebuild = f"arn:aws:codebuild:{HOME}:project/{BASE}-build-"
     ((images,), *jobs) = sorted(trusted, key=len)
     account = {"aws:SourceAccount": HOME.partition(":")[2]}
