@@ -117,6 +117,9 @@ def test_a_role_can_be_assumed_by_trusted_accounts(account, other):
     sts = other.client("sts")
     own_role = create_role_for(account, f"arn:aws:iam::{account.account_id}:root")
     assert code_of(sts.assume_role, RoleArn=own_role, RoleSessionName="me") == "AccessDenied"
+    for owner in (account.account_id, other.account_id):
+        missing = f"arn:aws:iam::{owner}:role/missing"
+        assert code_of(sts.assume_role, RoleArn=missing, RoleSessionName="me") == "AccessDenied"
     shared_role = create_role_for(account, f"arn:aws:iam::{other.account_id}:root")
     credentials = sts.assume_role(RoleArn=shared_role, RoleSessionName="me")["Credentials"]
     key = [credentials[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]

@@ -14,7 +14,7 @@ from packages.local_cloud.tests.data_plane.conftest import Connection, eventuall
 from tritonstack_local.data_plane.connections import READ_S, Connections, FrontConnection, Uploads, accept
 from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, RequestHead, read_head
 from tritonstack_local.service.event_loop import EventLoopThread
-from tritonstack_local.signatures.payload import AnyPayload
+from tritonstack_local.signatures.payload import Payload
 from tritonstack_local.signatures.verifier import BodyCheck
 
 
@@ -154,7 +154,7 @@ def test_other_request_heads_are_handled_by_the_general_server(head):
     assert read_head(head) is None
 
 
-CHECK = BodyCheck(None, "", "sagemaker", AnyPayload())
+CHECK = BodyCheck(None, "", "sagemaker", Payload())
 
 
 class Front:

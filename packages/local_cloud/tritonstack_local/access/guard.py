@@ -21,7 +21,7 @@ from tritonstack_local.access.limits import check_length, largest_body, too_larg
 from tritonstack_local.access.responses import denial_response
 from tritonstack_local.scope import CALLER, Caller
 from tritonstack_local.signatures.keys import AccessKey
-from tritonstack_local.signatures.payload import ChecksummedPayload, Payload
+from tritonstack_local.signatures.payload import Payload
 from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
 from tritonstack_local.signatures.verifier import BodyCheck, Verifier
 from tritonstack_local.state.errors import NotKeptError
@@ -97,11 +97,11 @@ class Guard:
             check_length(request, check.service)
         return check
 
-    def admit_whole(self, check: BodyCheck, body: bytes) -> tuple[Caller, bytes]:
-        """Verify a judged request with its whole body; return the signer and the content."""
-        content = check.payload.update(body)
+    def admit_whole(self, check: BodyCheck, body: bytes) -> Caller:
+        """Verify a judged request with its whole body; return the signer."""
+        check.payload.update(body)
         check.payload.finish()
-        return _caller(check), content
+        return _caller(check)
 
     def denial(self, request: SentRequest, error: Exception) -> Response:
         """Return the response to a request that raised an error here."""
@@ -116,7 +116,7 @@ class Guard:
         check = self.judge(request)
         # CompleteMultipartUpload declares the checksum of an object that is not in its body.
         is_content = check.is_final and request.method == "PUT"
-        payload = ChecksummedPayload(check.payload, request) if is_content else check.payload
+        payload = check.payload.and_checksums(request) if is_content else check.payload
         body = io.BufferedReader(_CheckedStream(environ["wsgi.input"], payload), _BLOCK)
         if check.is_final:
             environ["wsgi.input"] = body
@@ -169,7 +169,8 @@ class _CheckedStream(io.RawIOBase):
         if not sent:
             self._ended = True
             self._payload.finish()
-        buffer[: len(sent)] = self._payload.update(sent)
+        self._payload.update(sent)
+        buffer[: len(sent)] = sent
         return len(sent)
 
 

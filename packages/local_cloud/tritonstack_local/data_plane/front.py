@@ -99,17 +99,17 @@ class Front:
     ) -> bytes | AsyncGenerator[bytes, None]:
         try:
             if len(body) > _LONG_HASH:
-                caller, content = await in_thread(partial(self._guard.admit_whole, check, body))
+                caller = await in_thread(partial(self._guard.admit_whole, check, body))
             else:
-                caller, content = self._guard.admit_whole(check, body)
+                caller = self._guard.admit_whole(check, body)
             scope = caller.scope
             if head.streams:
                 streamed = await self._runtime.stream(
-                    scope=scope, endpoint=head.endpoint, headers=head.headers, body=content
+                    scope=scope, endpoint=head.endpoint, headers=head.headers, body=body
                 )
                 return _chunked(streamed)
             answer = await self._runtime.invoke(
-                scope=scope, endpoint=head.endpoint, headers=head.headers, body=content
+                scope=scope, endpoint=head.endpoint, headers=head.headers, body=body
             )
             return _response(answer.status, tuple(answer.headers.items()), answer.body)
         except ServiceError as error:

@@ -14,42 +14,37 @@ from tritonstack_local.signatures.requests import DeniedError, Reason, SentReque
 UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
-class Payload(Protocol):
-    """A check of one body."""
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
 
-    def update(self, data: bytes) -> bytes:
-        """Process the next part of the request body; return its content."""
-
-    def finish(self) -> None:
-        """Deny the request if the body does not match the signature."""
+    def digest(self) -> bytes: ...
 
 
-class AnyPayload:
-    """A body that the signature does not cover."""
+class Payload:
+    """A body and its checks: hashes, each with a function that denies wrong digests."""
 
-    def update(self, data: bytes) -> bytes:
-        """Accept it."""
-        return data
+    def __init__(self, *checks: tuple[_Hash, Callable[[bytes], None]]) -> None:
+        self._checks = checks
 
-    def finish(self) -> None:
-        """Accept it."""
-
-
-class HashedPayload:
-    """A body whose SHA-256 `check` verifies."""
-
-    def __init__(self, check: Callable[[str], None]) -> None:
-        self._hash = hashlib.sha256()
-        self._check = check
-
-    def update(self, data: bytes) -> bytes:
-        """Add to the hash."""
-        self._hash.update(data)
-        return data
+    def update(self, data: bytes) -> None:
+        """Process the next part of the body."""
+        for hash_, _ in self._checks:
+            hash_.update(data)
 
     def finish(self) -> None:
-        """Verify the hash."""
-        self._check(self._hash.hexdigest())
+        """Deny the request if one of the checks fails."""
+        for hash_, check in self._checks:
+            check(hash_.digest())
+
+    def and_checksums(self, request: SentRequest) -> Payload:
+        """Check also the checksums in the request's headers."""
+        names = [name for name in _HASHES if name in request.headers]
+        return Payload(*self._checks, *((_HASHES[name](), _declared_in(request, name)) for name in names))
+
+
+def hashed(check: Callable[[str], None]) -> Payload:
+    """Return the payload whose SHA-256 `check` verifies."""
+    return Payload((hashlib.sha256(), lambda digest: check(digest.hex())))
 
 
 def equal_to(declared: str) -> Callable[[str], None]:
@@ -62,10 +57,16 @@ def equal_to(declared: str) -> Callable[[str], None]:
     return check
 
 
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
+def _declared_in(request: SentRequest, name: str) -> Callable[[bytes], None]:
+    declared = (request.header(name) or "").encode()
 
-    def digest(self) -> bytes: ...
+    def check(digest: bytes) -> None:
+        if not hmac.compare_digest(base64.b64encode(digest), declared):
+            raise DeniedError(
+                Reason.BAD_DIGEST, f"The {name} you specified did not match the calculated checksum."
+            )
+
+    return check
 
 
 class _Crc32:
@@ -86,28 +87,3 @@ _HASHES: Mapping[str, Callable[[], _Hash]] = {
     "x-amz-checksum-sha256": hashlib.sha256,
 }
 """The verified checksums; Python's standard library lacks CRC32C and CRC64NVME."""
-
-
-class ChecksummedPayload:
-    """A payload whose content must also match the checksums in the request's headers."""
-
-    def __init__(self, payload: Payload, request: SentRequest) -> None:
-        self._payload = payload
-        self._declared = {name: request.header(name) or "" for name in _HASHES if name in request.headers}
-        self._hashes = {name: _HASHES[name]() for name in self._declared}
-
-    def update(self, data: bytes) -> bytes:
-        """Process the next part; return its content."""
-        for checksum in self._hashes.values():
-            checksum.update(data)
-        return self._payload.update(data)
-
-    def finish(self) -> None:
-        """Deny the request if the payload or one of its checksums is wrong."""
-        self._payload.finish()
-        for name, checksum in self._hashes.items():
-            actual = base64.b64encode(checksum.digest())
-            if not hmac.compare_digest(actual, self._declared[name].encode()):
-                raise DeniedError(
-                    Reason.BAD_DIGEST, f"The {name} you specified did not match the calculated checksum."
-                )

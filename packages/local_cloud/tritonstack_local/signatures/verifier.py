@@ -21,10 +21,9 @@ from botocore.credentials import Credentials
 from tritonstack_local.signatures.keys import AccessKey
 from tritonstack_local.signatures.payload import (
     UNSIGNED,
-    AnyPayload,
-    HashedPayload,
     Payload,
     equal_to,
+    hashed,
 )
 from tritonstack_local.signatures.requests import S3, DeniedError, Reason, SentRequest, split_query
 
@@ -129,11 +128,11 @@ class Verifier:
             if not hmac.compare_digest(_signature(request, signed, key.secret, body_hash), signed.signature):
                 raise DeniedError(Reason.MISMATCH)
 
-        payload: Payload = HashedPayload(check_signature)
+        payload = hashed(check_signature)
         if signed.is_s3:
             declared = _declared(request, signed)
             check_signature(declared)
-            payload = AnyPayload() if declared == UNSIGNED else HashedPayload(equal_to(declared))
+            payload = Payload() if declared == UNSIGNED else hashed(equal_to(declared))
         return BodyCheck(key, signed.claim.region, signed.claim.service, payload)
 
     def _key(self, key_id: str, token: str | None) -> AccessKey:
