@@ -32,7 +32,6 @@ from tritonstack_local.cloudformation.providers import providers_for
 from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.data_plane.front import BACKLOG, Front
 from tritonstack_local.data_plane.general import GeneralServer
@@ -97,7 +96,6 @@ class LocalCloud:
         listener.listen(BACKLOG)  # requests wait until the start is complete
         guard = Guard(self._dispatch, find_key=self._find_key, port=self._port)
         clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
-        self._metrics = Metrics()
         self._watch = AlarmEvaluator(
             clients=clients,
             time_scale=settings.time_scale,
@@ -111,7 +109,6 @@ class LocalCloud:
         dependencies = Dependencies(
             folder=settings.state_dir / "endpoints",
             clients=clients,
-            metrics=self._metrics,
             time_scale=settings.time_scale,
             container_group=self._container_group,
             loaded_models=settings.loaded_models,

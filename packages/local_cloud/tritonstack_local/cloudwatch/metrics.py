@@ -179,14 +179,8 @@ class Datum:
         return MetricKey(self.namespace, self.name, frozenset(self.dimensions.items()))
 
 
-class Metrics:
-    """Publishes values to this process's metric store. Thread-safe."""
-
-    def __init__(self) -> None:
-        apply()
-
-    def put(self, scope: Scope, data: Iterable[Datum]) -> None:
-        """Publish values."""
-        for datum in data:
-            at = datum.time.timestamp()
-            METRICS.add(scope, datum.key, datum.unit, datum.value, at=at, times=datum.count)
+def put_data(scope: Scope, data: Iterable[Datum]) -> None:
+    """Publish values to this process's metric store. Thread-safe."""
+    for datum in data:
+        at = datum.time.timestamp()
+        METRICS.add(scope, datum.key, datum.unit, datum.value, at=at, times=datum.count)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonstack_local.cloudwatch.metrics import Metrics
 from tritonstack_local.sagemaker.servers.limits import ServerSlots, this_machine
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.settings import DEFAULT_TIME_SCALE, REAL_MINUTE_S, TimeScale
@@ -22,7 +21,6 @@ class Dependencies:
     folder: Path
     """Folder of the endpoints' instances."""
     clients: Clients
-    metrics: Metrics
     time_scale: TimeScale = DEFAULT_TIME_SCALE
     machine: ServerSlots = field(default_factory=this_machine)
     """Limits of the machine."""

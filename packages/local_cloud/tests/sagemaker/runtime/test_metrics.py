@@ -85,23 +85,14 @@ def test_concurrent_requests_are_measured_while_they_run_and_without_any(endpoin
     assert published(endpoint, "Invocations", samples=4)[0] == 4
 
 
-class Published:
-    """Takes the place of CloudWatch."""
-
-    def __init__(self):
-        self.data = []
-
-    def put(self, scope, data):
-        self.data += data
-
-
 @pytest.mark.parametrize("minute_s", [0.2, 1.0, 5.0, 60.0])
 def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monkeypatch, minute_s):
     clock = [1_000_000 * minute_s - 0.001 * minute_s]  # just before the end of a minute
     monkeypatch.setattr(metrics.time, "time", lambda: clock[0])
-    seen = Published()
+    data = []
+    monkeypatch.setattr(metrics, "put_data", lambda _scope, values: data.extend(values))
     variant = VariantKey(Scope("1" * 12, "eu-west-1"), "e", "v")
-    found = RequestMetrics(metrics=seen, time_scale=TimeScale(minute_s), concurrency=lambda: ())
+    found = RequestMetrics(time_scale=TimeScale(minute_s), concurrency=lambda: ())
     found._ended.set()
     found._thread.join()
     exchange = Exchange(status=200, model_s=0.1, overhead_s=0.0, instances=2, concurrent=1)
@@ -110,9 +101,9 @@ def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monke
     found.note(variant, exchange)
     clock[0] += 0.5
     found.publish()
-    when = sorted(datum.time.timestamp() / minute_s for datum in seen.data if datum.name == "Invocations")
+    when = sorted(datum.time.timestamp() / minute_s for datum in data if datum.name == "Invocations")
     assert [int(minute) for minute in when] == [999_999, 1_000_000]
-    assert sum(datum.count for datum in seen.data if datum.name == "Invocations") == 2
+    assert sum(datum.count for datum in data if datum.name == "Invocations") == 2
 
 
 @pytest.mark.parametrize(

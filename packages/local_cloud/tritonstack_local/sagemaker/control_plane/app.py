@@ -47,12 +47,10 @@ class SageMakerApp:
             announce=publish_state_changes(dependencies.clients, self._store.tags),
         )
         self._request_metrics = RequestMetrics(
-            metrics=dependencies.metrics,
             time_scale=dependencies.time_scale,
             concurrency=self._hosting.concurrency,
         )
         self._machine_metrics = MachineMetrics(
-            metrics=dependencies.metrics,
             time_scale=dependencies.time_scale,
             instances=lambda: self._hosting.live,
         )

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.runtime import TritonFailedError
-from tritonstack_local.cloudwatch.metrics import Datum
+from tritonstack_local.cloudwatch.metrics import Datum, put_data
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
@@ -262,9 +262,7 @@ class InstanceSupply:
             return None
 
         def measure(name: str, value: float, unit: str) -> None:
-            self._dependencies.metrics.put(
-                plan.scope, [Datum("AWS/SageMaker", name, plan.key.dimensions, value, unit)]
-            )
+            put_data(plan.scope, [Datum("AWS/SageMaker", name, plan.key.dimensions, value, unit)])
 
         s3 = self._dependencies.clients.client("s3", plan.scope)
         return HostedModels(

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack_local.cloudwatch.metrics import Datum, Metrics
+from tritonstack_local.cloudwatch.metrics import Datum, put_data
 from tritonstack_local.cloudwatch.store import BUCKET_S
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.records import VariantKey
@@ -53,11 +53,9 @@ class RequestMetrics:
     def __init__(
         self,
         *,
-        metrics: Metrics,
         time_scale: TimeScale,
         concurrency: Callable[[], Iterable[tuple[VariantKey, int]]],
     ) -> None:
-        self._metrics = metrics
         self._concurrency = concurrency
         self._bucket_s = time_scale.lasting(BUCKET_S)
         self._pause_s = min(_PUBLISH_S, max(_SHORTEST_PUBLISH_S, self._bucket_s))
@@ -107,7 +105,7 @@ class RequestMetrics:
             Datum(NAMESPACE, name, watched.dimensions, value, unit, when, count)
             for (name, value, unit), count in values.items()
         ]
-        self._metrics.put(watched.scope, data)
+        put_data(watched.scope, data)
 
 
 def _values(exchange: Exchange) -> Iterator[tuple[str, float, str]]:
@@ -194,10 +192,7 @@ _PERCENT = 100.0
 class MachineMetrics:
     """Measures every instance and counts its loaded models periodically."""
 
-    def __init__(
-        self, *, metrics: Metrics, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]
-    ) -> None:
-        self._metrics = metrics
+    def __init__(self, *, time_scale: TimeScale, instances: Callable[[], list[EndpointInstance]]) -> None:
         self._minute_s = max(_SHORTEST_MINUTE_S, time_scale.lasting(REAL_MINUTE_S))
         self._instances = instances
         self._before: dict[str, tuple[float, float]] = {}
@@ -230,7 +225,7 @@ class MachineMetrics:
                     Datum(INSTANCE_NAMESPACE, name, plan.key.dimensions, value, unit)
                     for name, value, unit in values
                 ]
-                self._metrics.put(plan.scope, data)
+                put_data(plan.scope, data)
 
     def _used(
         self, instance: EndpointInstance, table: ProcessTable, before: dict[str, tuple[float, float]]
