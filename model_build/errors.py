@@ -3,10 +3,14 @@
 TritonstackError
 └── ModelBuildError
     ├── SourceError                 the model cannot be fetched, or is not what its file says
+    │   ├── DamagedSourceError      its files are damaged, or have names that are not allowed
+    │   ├── AlteredSourceError      its files changed
     │   └── UnsafeWeightsError      its weights are a pickle, which could run code when loaded
     ├── ExportError                 the framework cannot load the model or write its graph
+    │   ├── UserCodeError           code beside model.yaml cannot be imported, or fails
     │   └── FieldError              a field of model.yaml contradicts the source
     ├── EngineError                 TensorRT is missing, of another version, or cannot build the engine
+    │   └── BuildMachineError       the machine has another TensorRT or GPU than the target
     ├── ParityError                 the answers are too far from the framework's
     ├── EnvironmentBuildError       the packages of a served model cannot be put together
     ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
@@ -22,11 +26,15 @@ from __future__ import annotations
 
 from model_build.secrets import redact
 from tritonstack.base.error_kinds import (
+    ChangedSourceError,
     CopyError,
     DamagedArtifactError,
+    MachineError,
     MissingSourceError,
+    ModelCodeError,
     ModelMismatchError,
     PackagesError,
+    SourceFileError,
     StorageError,
     UntrustedPickleError,
 )
@@ -52,6 +60,18 @@ class SourceError(ModelBuildError):
     code = MissingSourceError.code
 
 
+class DamagedSourceError(SourceError):
+    """A file of the source is damaged, or has a name that is not allowed."""
+
+    code = SourceFileError.code
+
+
+class AlteredSourceError(SourceError):
+    """A file of the source has another checksum than expected, or changed while it was fetched."""
+
+    code = ChangedSourceError.code
+
+
 class UnsafeWeightsError(SourceError):
     """The weights are a pickle, which can run code when loaded."""
 
@@ -65,6 +85,12 @@ class ExportError(ModelBuildError):
 
     code = "TS305"
     title = "Model cannot be exported"
+
+
+class UserCodeError(ExportError):
+    """Code beside model.yaml cannot be imported, or fails."""
+
+    code = ModelCodeError.code
 
 
 class FieldError(ExportError):
@@ -84,6 +110,12 @@ class EngineError(ModelBuildError):
 
     code = "TS310"
     title = "TensorRT cannot build the engine"
+
+
+class BuildMachineError(EngineError):
+    """The machine of the build has another TensorRT or GPU than the target."""
+
+    code = MachineError.code
 
 
 class ParityError(ModelBuildError):

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tritonstack.base.error_kinds import ModelCodeError
-
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
@@ -50,7 +48,7 @@ def ask_reference(
     `source` is the folder of the fetched source; None if the model has no source. With `several`, the
     function returns a list of responses, or is a generator; else it returns one.
     """
-    from model_build.errors import ExportError  # noqa: PLC0415 - the other end needs NumPy alone
+    from model_build.errors import UserCodeError  # noqa: PLC0415 - the other end needs NumPy alone
 
     file, _, function = entry.partition(":")
     with tempfile.TemporaryDirectory(prefix="tritonstack-reference-") as temporary:
@@ -63,19 +61,17 @@ def ask_reference(
                 command, capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=folder
             )
         except subprocess.TimeoutExpired as error:
-            raise ExportError(
+            raise UserCodeError(
                 f"{entry} timed out after {WITHIN_S / 60:.0f} minutes",
                 remedy="make the function faster, or use fewer or smaller test inputs",
-                code=ModelCodeError.code,
             ) from error
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             reason = lines[-1] if done.returncode == FAILED else "\n".join(lines[-20:])
-            raise ExportError(
+            raise UserCodeError(
                 f"{entry} failed: {reason}",
                 remedy="the function takes named arrays and returns a dictionary of named arrays"
                 + (" per response, in a list" if several else ""),
-                code=ModelCodeError.code,
             )
         answers = iter(_load(answered))
         counts = np.load(answered.with_suffix(".counts.npy"), allow_pickle=False)

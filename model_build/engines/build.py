@@ -12,8 +12,7 @@ from pathlib import Path
 
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, version_of_banner, version_of_plan
-from model_build.errors import EngineError
-from tritonstack.base.error_kinds import MachineError
+from model_build.errors import BuildMachineError, EngineError
 from tritonstack.reference.releases import TritonRelease
 
 TAIL_LINES = 25
@@ -77,10 +76,9 @@ class EngineBuilder:
         )
         version = version_of_plan(done.stdout + done.stderr)
         if version is None or version.split(".")[:3] != self.release.tensorrt.split(".")[:3]:
-            raise EngineError(
+            raise BuildMachineError(
                 f"the engine was built by TensorRT {version or 'unknown'}, not {self.release.tensorrt}",
                 remedy=f"build in the image of Triton {self.release.name}",
-                code=MachineError.code,
             )
         return version
 
@@ -108,32 +106,29 @@ class EngineBuilder:
                 remedy="see the output above; operators that TensorRT lacks need `format: onnx`",
             )
         if not version_seen:
-            raise EngineError(
+            raise BuildMachineError(
                 f"{self.trtexec} prints no version",
                 remedy="build in Triton's own image",
-                code=MachineError.code,
             )
 
     def _check_version(self, line: str) -> bool:
         """Check the TensorRT version in a line; return whether the line has one."""
         version = version_of_banner(line)
         if version is not None and version != self.release.tensorrt_version:
-            raise EngineError(
+            raise BuildMachineError(
                 f"{self.trtexec} is TensorRT {'.'.join(map(str, version))}; Triton {self.release.name} "
                 f"has {self.release.tensorrt}, which cannot run its engines",
                 remedy=f"build in the image of Triton {self.release.name}",
-                code=MachineError.code,
             )
         return version is not None
 
     def _check_capability(self, line: str) -> None:
         _, label, capability = line.partition(_CAPABILITY)
         if label and capability.strip() != self.capability:
-            raise EngineError(
+            raise BuildMachineError(
                 f"the local GPU has compute capability {capability.strip()}; the engine needs "
                 f"{self.capability}",
                 remedy="build on an instance of the endpoint's family",
-                code=MachineError.code,
             )
 
     def _cache_name(self) -> str:

@@ -20,10 +20,10 @@ from model_build.engines.graphs import cases_for, graph_for_engine
 from model_build.engines.profiles import profile_shapes
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder
-from model_build.errors import EngineError
+from model_build.errors import BuildMachineError, EngineError
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps
-from tritonstack.base.error_kinds import MachineError, UnavailableOptionError
+from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.reference.targets import Target, hardware_of, release_of
@@ -151,10 +151,9 @@ def release_and_capability(target: Target) -> tuple[TritonRelease, str]:
     """Return the release and the compute capability of a GPU target (24.09 and 8.6 for sm86-24.09)."""
     name = release_of(str(target))
     if name is None:
-        raise EngineError(
+        raise BuildMachineError(
             f"TensorRT needs a GPU; {target} has none",
             remedy="choose an instance type with a GPU",
-            code=MachineError.code,
         )
     digits = hardware_of(str(target)).removeprefix("sm")
     return RELEASES[name], f"{digits[:-1]}.{digits[-1]}"

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
-from model_build.errors import ExportError
-from tritonstack.base.error_kinds import ModelCodeError
+from model_build.errors import UserCodeError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.yaml import suggest
 
@@ -29,10 +28,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         MODULE_NAME, file, loader=_RecompilingLoader(MODULE_NAME, str(file))
     )
     if spec is None or (loader := spec.loader) is None:
-        raise ExportError(
+        raise UserCodeError(
             f"{name} cannot be imported",
             remedy="name a Python file, such as model.py",
-            code=ModelCodeError.code,
         )
     module = importlib.util.module_from_spec(spec)
     call_entry(lambda: loader.exec_module(module), file)
@@ -41,10 +39,9 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
         functions = [
             key for key, value in vars(module).items() if callable(value) and not key.startswith("_")
         ]
-        raise ExportError(
+        raise UserCodeError(
             f"{name}: unknown function {function!r}",
             remedy=suggest(function, functions, "add it, or correct its name"),
-            code=ModelCodeError.code,
         )
     function_found: Callable[..., Any] = member
     return function_found
@@ -70,10 +67,9 @@ def call_entry(action: Callable[[], Result], file: Path) -> Result:
             frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
         ]
         place = f"{file.name}:{lines[-1]}" if lines else file.name
-        raise ExportError(
+        raise UserCodeError(
             f"{place}: {type(error).__name__}: {error}",
             remedy=_code_help(error, place),
-            code=ModelCodeError.code,
         ) from error
 
 

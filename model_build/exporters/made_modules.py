@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from model_build.errors import ExportError
+from model_build.errors import UserCodeError
 from model_build.exporters.unused_weights import shown
-from tritonstack.base.error_kinds import ModelCodeError
 
 
 def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Module:
@@ -23,11 +22,10 @@ def make_module(function: Callable[[Path], Any], source: Path) -> torch.nn.Modul
     module = _made(function, source, seed=0)
     random = [name for name, digest in _hashes_of(module).items() if other.get(name, digest) != digest]
     if random:
-        raise ExportError(
+        raise UserCodeError(
             f"the function returns a module with random weights: {shown(random)}",
             remedy="load all weights from the source, with `strict=True`; for weights that are random on "
             "purpose, call torch.manual_seed in the function",
-            code=ModelCodeError.code,
         )
     return module
 

@@ -17,7 +17,7 @@ from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
-from model_build.errors import EnvironmentBuildError, ModelInputError, SourceError
+from model_build.errors import DamagedSourceError, EnvironmentBuildError, ModelInputError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
@@ -34,7 +34,6 @@ from tritonstack.base.error_kinds import (
     MissingReferenceError,
     ModelCodeError,
     ModelMismatchError,
-    SourceFileError,
 )
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
@@ -148,11 +147,10 @@ class PythonModel:
                 continue  # the source is the folder of model.py, or a parent folder
             packed.add(file.path)
             if not is_safe_name(file.name) or (version / file.name).exists():
-                raise SourceError(
+                raise DamagedSourceError(
                     f"{file.name} cannot be packed beside model.py: "
                     f"{'unsafe name' if not is_safe_name(file.name) else 'duplicate name'}",
                     remedy="use letters, digits, '.', '_', '-' and '/' only, and each name once",
-                    code=SourceFileError.code,
                 )
             (version / file.name).parent.mkdir(parents=True, exist_ok=True)
             copy_file(file, version / file.name)

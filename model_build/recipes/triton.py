@@ -20,7 +20,13 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext, WrittenRepository
 from model_build.environments.given import read_environment
 from model_build.environments.packing import ENV_PARAMETER, target_python
-from model_build.errors import LayoutError, ModelInputError, ServingError, SourceError, UnsafeWeightsError
+from model_build.errors import (
+    DamagedSourceError,
+    LayoutError,
+    ModelInputError,
+    ServingError,
+    UnsafeWeightsError,
+)
 from model_build.inputs.rows import Row, read_rows
 from model_build.linting.backends import completed
 from model_build.progress import BuildSteps
@@ -30,7 +36,7 @@ from model_build.repository.existing import filled_in, parse_file
 from model_build.repository.layout import check_layout, is_ensemble
 from model_build.repository.properties import read_properties
 from model_build.store.archive import is_safe_name
-from tritonstack.base.error_kinds import MissingProgramError, ModelMismatchError, SourceFileError
+from tritonstack.base.error_kinds import MissingProgramError, ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import sha256_of
 from tritonstack.base.source_files import copy_file
@@ -120,10 +126,9 @@ class TritonRepository:
 
     def _check_file(self, name: str, *, is_local: bool) -> None:
         if not is_safe_name(name):
-            raise SourceError(
+            raise DamagedSourceError(
                 f"{name!r} is not a safe file name",
                 remedy="use letters, digits, '.', '_', '-', and '/' only",
-                code=SourceFileError.code,
             )
         trust = self._spec.trust
         if name.endswith(PICKLED) and trust.pickle is None:

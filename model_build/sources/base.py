@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.errors import SourceError, UnsafeWeightsError
+from model_build.errors import DamagedSourceError, SourceError, UnsafeWeightsError
 from model_build.resources import require_space
 from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
-from tritonstack.base.error_kinds import SourceFileError, UntrustedPickleError
+from tritonstack.base.error_kinds import UntrustedPickleError
 from tritonstack.base.source_files import Files, list_files, require_same
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
 
@@ -73,16 +73,14 @@ def check_listing(sizes: Mapping[str, int], *, source: str, into: Path) -> None:
     for name in sizes:
         # A remote name becomes a local path here.
         if not is_safe_name(name):
-            raise SourceError(
+            raise DamagedSourceError(
                 f"{source}: {name!r} is not a safe file name",
                 remedy="use letters, digits, '.', '_', '-', and '/' only, and no '..'",
-                code=SourceFileError.code,
             )
     if len(sizes) > MOST_FILES:
-        raise SourceError(
+        raise DamagedSourceError(
             f"{source}: expected at most {MOST_FILES} model files, got {len(sizes)}",
             remedy="use the folder of one model",
-            code=SourceFileError.code,
         )
     require_space(into, sum(sizes.values()), purpose=source)
 

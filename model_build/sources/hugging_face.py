@@ -24,10 +24,9 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from model_build.errors import SourceError
+from model_build.errors import AlteredSourceError, SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
-from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.project.files.source_selection import PICKLES, TRANSFORMERS, FileSelection
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40
@@ -116,8 +115,7 @@ def _check_file(file: Path, *, source: str) -> None:
         return  # a cache without links has no hashes
     add_file(digest, stored)
     if digest.hexdigest() != stored.name:
-        raise SourceError(
+        raise AlteredSourceError(
             f"{source}: checksum mismatch for {file.name}",
             remedy=f"remove {stored} and build again",
-            code=ChangedSourceError.code,
         )

@@ -18,11 +18,10 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from model_build.errors import SourceError
+from model_build.errors import AlteredSourceError, SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
 from model_build.store.aws_errors import explain
-from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
@@ -76,10 +75,9 @@ def fetch_from_s3(text: str, *, cache_dir: Path, selection: FileSelection = TRAN
         return FoundFolder(folder, f"sha256:{revision}", others)
     except (BotoCoreError, ClientError) as error:
         if aws_error_code(error) in CHANGED_CODES:
-            raise SourceError(
+            raise AlteredSourceError(
                 f"s3://{text}: an object changed while it was fetched",
                 remedy="build again when nothing writes there; better, use one prefix per version",
-                code=ChangedSourceError.code,
             ) from error
         raise explain(
             error,
@@ -144,9 +142,7 @@ def _download(client: Any, bucket: str, part: _Part, folder: Path) -> str | None
 
 
 def _listing_mismatch(file: RemoteFile, source: str) -> SourceError:
-    return SourceError(
-        f"{source}: checksum mismatch for {file.name}", remedy="build again", code=ChangedSourceError.code
-    )
+    return AlteredSourceError(f"{source}: checksum mismatch for {file.name}", remedy="build again")
 
 
 def _check_file(path: Path, file: RemoteFile, *, has_md5: bool, source: str) -> None:

@@ -14,10 +14,9 @@ import subprocess
 from importlib.metadata import Distribution, PackagePath
 from pathlib import Path
 
-from model_build.errors import SourceError
+from model_build.errors import AlteredSourceError, SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
-from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.base.files import staging_folder
 from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
@@ -55,16 +54,14 @@ def _check_files(
     for name in selection.among(folder):
         entry = listed.get(name)
         if entry is None:
-            raise SourceError(
+            raise AlteredSourceError(
                 f"{source}: {name} is not part of the distribution",
                 remedy="remove it, or install the distribution again",
-                code=ChangedSourceError.code,
             )
         if entry.hash is not None and _digest(folder / name, entry.hash.mode) != entry.hash.value:
-            raise SourceError(
+            raise AlteredSourceError(
                 f"{source}: {name} has changed since installation",
                 remedy="install the distribution again",
-                code=ChangedSourceError.code,
             )
 
 

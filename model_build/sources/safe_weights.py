@@ -7,8 +7,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from model_build.errors import SourceError
-from tritonstack.base.error_kinds import SourceFileError
+from model_build.errors import DamagedSourceError
 from tritonstack.base.files import read_json
 from tritonstack.project.files.safetensors_header import REMEDY, header_violation
 
@@ -31,15 +30,13 @@ def check_weights(files: Iterable[Path]) -> None:
 
 def _check_file(file: Path) -> None:
     if violation := header_violation(file):
-        raise SourceError(violation, remedy=REMEDY, code=SourceFileError.code)
+        raise DamagedSourceError(violation, remedy=REMEDY)
     try:
         # Reads and checks the header only: types, sizes, gaps, and overlaps.
         with safe_open(str(file), framework="np"):
             pass
     except (SafetensorError, OSError) as error:
-        raise SourceError(
-            f"the header of {file.name} is wrong: {error}", remedy=REMEDY, code=SourceFileError.code
-        ) from error
+        raise DamagedSourceError(f"the header of {file.name} is wrong: {error}", remedy=REMEDY) from error
 
 
 def _check_index(index: Path) -> None:
@@ -48,19 +45,15 @@ def _check_index(index: Path) -> None:
         parts = sorted(set(read_json(index)["weight_map"].values()))
         outside = [part for part in parts if part != Path(part).name]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(
-            f"{index.name} has no valid weight map: {error}", remedy=REMEDY, code=SourceFileError.code
-        ) from error
+        raise DamagedSourceError(f"{index.name} has no valid weight map: {error}", remedy=REMEDY) from error
     if outside:
-        raise SourceError(
+        raise DamagedSourceError(
             f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
             remedy="copy the files next to it, and use names without folders",
-            code=SourceFileError.code,
         )
     missing = [part for part in parts if not (index.parent / part).is_file()]
     if missing and index.match(INDEXES[0]):  # pickles are fetched only if trusted
-        raise SourceError(
+        raise DamagedSourceError(
             f"{index.name} names missing files: {', '.join(missing)}",
             remedy="fetch or copy the missing files too",
-            code=SourceFileError.code,
         )

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from model_build.data.context import BuildContext, WrittenRepository
-from model_build.errors import SourceError
+from model_build.errors import DamagedSourceError
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
 from model_build.repository.parts import ModelProperties
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
-from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, SourceFileError
+from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.base.yaml import Document, closest
@@ -86,10 +86,9 @@ class VllmModel:
         for file in files:
             name = file.name
             if not is_safe_name(name) or (version / name).exists():
-                raise SourceError(
+                raise DamagedSourceError(
                     f"{spec.source}: {name} is not allowed in a Triton repository",
                     remedy="rename or remove the file in the source",
-                    code=SourceFileError.code,
                 )
             (version / name).parent.mkdir(parents=True, exist_ok=True)
             _place(file, version / name)

@@ -71,6 +71,11 @@ def test_entries_that_are_not_allowed(tmp_path, private, member, message):
     assert list(private.iterdir()) == []
 
 
+def test_the_list_of_entries_that_are_not_allowed_ends(tmp_path):
+    file = archive(tmp_path, *(entry(f"../{number}") for number in range(opening.LISTED_ENTRIES + 9)))
+    assert len(findings(file)) == opening.LISTED_ENTRIES + 1
+
+
 def test_an_archive_made_to_fill_disks(tmp_path, private, monkeypatch):
     monkeypatch.setattr(opening, "SMALL_BYTES", 1 << 16)
     file = archive(tmp_path, entry("scores/1/zeros", size=50_000_000))
