@@ -13,8 +13,9 @@ from tritonstack.base.errors import InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
 from tritonstack.runtime import sandbox
-from tritonstack.workflows import CloudOptions, Session, up
+from tritonstack.workflows import CloudOptions, Session, down, down_all, up
 from tritonstack.workflows.local import up as module
+from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.signatures.keys import CloudSecret
 
@@ -78,3 +79,19 @@ def test_an_unknown_region_starts_nothing(project: Project, started: list[tuple[
     with pytest.raises((InvalidFilesError, TritonstackError), match="mars-1"):
         up(Session(project), CloudOptions(region="mars-1"))
     assert started == []
+
+
+def test_stopping_when_nothing_runs_is_not_an_error(project: Project) -> None:
+    session = Session(project)
+    assert down(session) == StoppedCloud(stopped=False, forgotten=False)
+    assert down_all(session) == StoppedClouds((), ())
+
+
+def test_the_state_of_a_stopped_cloud_can_be_removed(project: Project) -> None:
+    for account in ("000000000000", "000000000003"):
+        state = project.cloud_dir(account) / "state"
+        state.mkdir(parents=True)
+        (state / "state.db").write_bytes(b"")
+    session = Session(project)
+    assert down(session, forget=True) == StoppedCloud(stopped=False, forgotten=True)
+    assert down_all(session, forget=True) == StoppedClouds((), ("default-000000000003",))

@@ -69,15 +69,6 @@ def test_a_stack_must_exist_be_stable_and_match(stack, failure, note):
         assert [line.endswith(words) for line in lines] == [True] * bool(words)
 
 
-@pytest.mark.parametrize(("stored", "other"), [("J?rgen", False), ("Jurgen", True)])
-def test_question_marks_from_cloudformation_are_not_a_difference(stored, other):
-    def topic(name: str) -> dict[str, Any]:
-        return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": name}}}}
-
-    check = stack_check(NAME, standing("UPDATE_COMPLETE", topic(stored)), topic("Jürgen"))
-    assert bool(check.failures) is other
-
-
 def test_a_stack_is_read_with_its_resolved_references(cloud):
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
     cloud.client("cloudformation").create_stack(

@@ -71,9 +71,3 @@ def test_what_has_no_names_is_rejected_and_writes_nothing(project, tmp_path, end
         targets(Session(project), "dev", endpoint, output=file)
     assert caught.value.code == code
     assert file is None or not file.exists()
-
-
-def test_an_environment_without_such_endpoints_is_rejected(project):
-    edit(project.environment_file("dev"), MANY, "")
-    with pytest.raises(TritonstackError, match="multi-model endpoint"):
-        targets(Session(project), "dev")

@@ -259,15 +259,6 @@ def test_asynchronous_endpoints_have_snippets_with_s3(site: Site) -> None:
     assert str(caught.value.remedy).endswith("aws-cli, python")
 
 
-def test_an_unknown_language_is_an_error(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["snippet", "dev", "search", "--language", "jav", "--body", str(site.root / "body")]
-    assert run(["--project", str(site.project.root), *arguments]) == 2
-    output = capsys.readouterr().err
-    assert "'jav'" in output
-    assert "'java'?" in output
-    assert not (site.root / "body").exists()
-
-
 def test_the_command_prints_text_and_json(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     project = ["--project", str(site.project.root)]
     file = site.root / "body.json"

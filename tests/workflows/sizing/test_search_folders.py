@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,11 +81,6 @@ def test_a_line_that_is_no_run_is_left_out(record: RunRecord, line: str) -> None
     record.file.write_text("\n".join([first, line, *others, ""]))
     assert read(record) == (RUNS, [])
     assert record.file.read_text().splitlines() == [first, *others]
-
-
-def test_a_run_without_answers_is_measured_again(record: RunRecord) -> None:
-    record.append(TunedRun((1, 0), replace(RUNS[0].found, violation="the server did not start")))
-    assert read(record) == (RUNS, [])
 
 
 @pytest.mark.parametrize(
