@@ -10,7 +10,7 @@ from typing import Any
 import docker
 import pytest
 
-from packages.local_cloud.tests.sagemaker.cloud import tarball
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tests.containers.probe import FILES, question, told
 from tests.e2e.conftest import Site, furnished_site
 

@@ -14,7 +14,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, role_of, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, REGION, role_of
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tests.e2e.conftest import REPOSITORY
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.process import start_detached, stop

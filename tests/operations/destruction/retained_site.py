@@ -5,7 +5,8 @@ from typing import Any, Self
 
 from packages.local_cloud.tests.cloudformation.stacks import StackDriver, resource
 from packages.local_cloud.tests.conftest import Account
-from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of, tarball
+from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from tests.credentials import variables_of
 from tritonstack.base import naming
 from tritonstack.operations.audit.report import Item, audit

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from packages.local_cloud.tests.conftest import REGION, SHARED
-from packages.local_cloud.tests.sagemaker.cloud import tarball
+from packages.local_cloud.tests.sagemaker.fakes import tarball
 from stacks.environment import add_environment
 from tests.credentials import variables_of
 from tests.projects import write_project
