@@ -152,7 +152,7 @@ ON_P4D = "instance_type: ml.p4d.24xlarge"
             ("", {"network": {"create": {"cidr": cidr}}})
             for cidr in ("10.0.0.0/16", "172.31.0.0/20", "192.168.7.0/24", "100.64.0.0/16")
         ),
-        ("", {"tags": {"Kosten stelle": "ä/b:c=1+2-3@d", "empty": ""}}),
+        ("", {"tags": {"Kosten stelle": "ä/b:c=1+2-3@d", "k": ""}}),
         *(
             ("instance_type: ml.c6i.large", {"region": region, **change})
             for region in ("ap-east-2", "ca-west-1", "mx-central-1")
