@@ -8,8 +8,13 @@ import pytest
 
 from tests.environments import NAME, write_environment
 from tests.project.one_endpoint import environment
+from tests.projects import MODEL
+from tritonstack.base.error_kinds import ChangedSourceError
+from tritonstack.base.yaml import load_document
 from tritonstack.project.checks.environment_warnings import environment_warnings
+from tritonstack.project.checks.sources import source_warnings
 from tritonstack.project.loading import load_workspace
+from tritonstack.spec.models.model import ModelSpec
 
 
 def warned(folder: Path, endpoint: str, **changes: object) -> set[tuple[str | None, str | None]]:
@@ -89,3 +94,14 @@ def test_containers_in_a_created_network_reach_no_other_service(
     changes = {} if network is None else {"network": network}
     found = warned(tmp_path, endpoint, region="us-east-1", **changes)
     assert found == ({("TS114", "endpoints.e.network_isolation")} if warns else set())
+
+
+@pytest.mark.parametrize(
+    ("source", "warns"),
+    [("hf://a/b@0a1b2c3d", True), (f"hf://a/b@{'0a1b2c3d' * 5}", False), ("file://weights", False)],
+)
+def test_a_source_that_can_move_is_a_warning(tmp_path: Path, source: str, warns: bool) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL.replace("file://weights", source))
+    found = source_warnings(load_document(file, ModelSpec))
+    assert [(item.code, item.field) for item in found] == [(ChangedSourceError.code, "source")] * warns

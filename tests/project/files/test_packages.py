@@ -70,7 +70,10 @@ def header(size: int) -> bytes:
 
 @pytest.mark.parametrize(
     "content",
-    [b"cut", (1 << 60).to_bytes(8, "little"), header(8), header(24), (3).to_bytes(8, "little") + b"{]}"],
+    [
+        *(b"cut", (1 << 60).to_bytes(8, "little"), header(8), header(24)),
+        *((3).to_bytes(8, "little") + b"{]}", (400_000).to_bytes(8, "little") + b"[" * 400_000),
+    ],
 )
 def test_incomplete_weights_are_rejected_before_they_are_hashed(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
