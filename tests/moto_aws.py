@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from moto import mock_aws
-from moto.core.models import DEFAULT_ACCOUNT_ID
 
 from tritonstack_local.moto_patches import ecr, service_quotas
 from tritonstack_local.moto_patches.patching import uncorrected
@@ -24,15 +22,7 @@ def simulated_aws() -> Iterator[None]:
     """
     with patch.dict(os.environ), uncorrected():
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
-        with mock_aws(), _its_own_account(), ExitStack() as corrections:
+        with mock_aws(), ExitStack() as corrections:
             for owner, name, correction in (*ecr.CORRECTIONS, *service_quotas.CORRECTIONS):
                 corrections.enter_context(patch.object(owner, name, correction, create=True))
             yield
-
-
-def _its_own_account() -> AbstractContextManager[object]:
-    """Callers without an account in their key use moto's own account, not that of the last local cloud."""
-    corrections = sys.modules.get("tritonstack_local.moto_patches.install")
-    if corrections is None:
-        return nullcontext()
-    return patch.object(corrections, "_default_account", DEFAULT_ACCOUNT_ID)

@@ -99,6 +99,8 @@ def main(root: str, model: str, target: str, folder: str) -> int:
     def tell(**event: Any) -> None:
         print(json.dumps({"model": model, **event}), flush=True)
 
+    if model == "endless":
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # before a test can see that it runs
     with (project / "started.txt").open("a") as stream:
         stream.write(f"{model}\n")
     tell(event="step", step="source", state="started", detail="", seconds=0.0)
@@ -116,7 +118,6 @@ def main(root: str, model: str, target: str, folder: str) -> int:
     if model == "crashing":
         raise MemoryError("no room")
     if model == "endless":
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             time.sleep(60)
         except KeyboardInterrupt:
