@@ -78,11 +78,8 @@ def run(texts: Sequence[str], folder: Path, *, state: Path | None = None, timeou
 
 def _variables(state: Path | None) -> dict[str, str]:
     """Return the environment without what selects another cloud or project."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("AWS_", "CDK_", "TRITONSTACK_", "MAKE", "VIRTUAL_ENV"))
-    }
+    others = ("AWS_", "CDK_DEFAULT_", "TRITONSTACK_", "MAKE", "VIRTUAL_ENV")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(others)}
     person = {f"GIT_{role}_{key}": "docs" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
     path = os.pathsep.join([f"{sys.prefix}/bin", f"{ROOT}/node_modules/.bin", kept.get("PATH", "")])
     places = {"INSTALLED": str(ROOT), "TRITONSTACK_REPOSITORY": str(ROOT), "PATH": path}
