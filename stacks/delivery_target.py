@@ -46,15 +46,15 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     specs = {name: files.workspace(name).spec for name in delivery.names}
     spec = specs[environment]
     has_provider = spec.account in delivery.providers_exist
-    first = next(name for name, other in specs.items() if other.account == spec.account)
+    first_in_account = next(name for name, other in specs.items() if other.account == spec.account)
     previews = delivery.previews
-    beside = previews is not None and previews.environment == environment
-    preview = files.instance(sample_instance(previews.template)).spec if previews and beside else None
+    has_previews = previews is not None and previews.environment == environment
+    preview = files.instance(sample_instance(previews.template)).spec if previews and has_previews else None
     if preview is not None and preview.permissions_boundary is None:
-        edge = naming.preview_boundary_name(spec.delivery_base)
+        boundary = naming.preview_boundary_name(spec.delivery_base)
         raise DeliveryError(
             "previews have no permissions boundary: a pull request could create a role with any permission",
-            remedy=f"add `permissions_boundary: {edge}` to the preview template",
+            remedy=f"add `permissions_boundary: {boundary}` to the preview template",
         )
     sharing = [name for name, other in specs.items() if preview and preview.bootstrap == other.bootstrap]
     if sharing:
@@ -65,7 +65,7 @@ def delivery_target(project: Project, environment: str) -> DeliveryTarget:
     return DeliveryTarget(
         spec=spec,
         delivery=delivery,
-        makes_provider=first == environment and not has_provider,
+        makes_provider=first_in_account == environment and not has_provider,
         source=specs[spec.promotion.source] if spec.promotion else None,
         promoted_to=[
             other for other in specs.values() if other.promotion and other.promotion.source == environment

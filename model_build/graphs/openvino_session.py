@@ -34,7 +34,7 @@ class OpenVinoSession:
             self._request = compiled.create_infer_request()
         except ERRORS as error:
             raise UnsupportedModelError(
-                f"OpenVINO cannot load the graph: {_first_lines(error)}",
+                f"OpenVINO cannot load the graph: {_message_of(error)}",
                 remedy="use another precision: ONNX Runtime runs all others",
             ) from error
 
@@ -44,7 +44,7 @@ class OpenVinoSession:
             results = self._request.infer(dict(inputs))
         except ERRORS as error:
             raise UnsupportedModelError(
-                f"OpenVINO cannot run the graph: {_first_lines(error)}",
+                f"OpenVINO cannot run the graph: {_message_of(error)}",
                 remedy="use another precision: ONNX Runtime runs all others",
             ) from error
         return {name: results[name] for name in (names or self._outputs)}
@@ -93,8 +93,8 @@ def _signal_stack_kept() -> Iterator[None]:
         sigaltstack(ctypes.byref(before), None)
 
 
-def _first_lines(error: Exception) -> str:
-    """Return OpenVINO's message without the places in its source, one per line at the start."""
+def _message_of(error: Exception) -> str:
+    """Return OpenVINO's message in one line, without the source locations that stand before it."""
     lines = (line.strip() for line in str(error).splitlines())
     return " ".join(
         line for line in lines if line and not line.startswith(("Exception from src/", "Check '"))

@@ -60,6 +60,7 @@ class InputExample:
         lists: list[Any] = [list(column) for column in self.columns.values()] or [self.values]
         if isinstance(self.values, dict):
             lists = list(self.values.values())
+        # one text, or a list of texts
         texts = [lists[0]] if lists and isinstance(lists[0], str) else next(iter(lists), None)
         if len(lists) != 1 or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise UnusableExampleError("expected one column of texts")
@@ -133,7 +134,7 @@ def _table(name: str, document: Any) -> InputExample:
 
 def row_inputs(example: InputExample, tensor: str, folder: Path) -> list[Mapping[str, Any]]:
     """Write rows of numbers as test inputs of a model with one tensor."""
-    return _saved(folder, {tensor: example.rows().astype(np.float32)})
+    return _write_arrays(folder, {tensor: example.rows().astype(np.float32)})
 
 
 def column_inputs(example: InputExample, tensor: str, folder: Path) -> list[Mapping[str, Any]]:
@@ -166,6 +167,7 @@ def tensor_inputs(
         values = example.values
     elif len(tensors) == 1:
         name = tensors[0].name
+        # A table gives the column with the tensor's name, or all columns as rows.
         table = list(map(list, zip(*example.columns.values(), strict=True)))
         values = {name: example.columns.get(name, table) if example.columns else example.values}
     else:
@@ -176,7 +178,7 @@ def tensor_inputs(
     arrays = {tensor.name: _array(values[tensor.name], tensor, batches=batches) for tensor in tensors}
     if len({len(array) for array in arrays.values()}) > 1:
         raise UnusableExampleError("its arrays have different numbers of rows")
-    return _saved(folder, arrays)
+    return _write_arrays(folder, arrays)
 
 
 def _array(values: Any, tensor: TensorSpec, *, batches: bool) -> Array:
@@ -216,7 +218,7 @@ def _numbers(values: Any) -> Array:
         raise UnusableExampleError("its rows have different sizes") from error
 
 
-def _saved(folder: Path, arrays: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _write_arrays(folder: Path, arrays: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if not all(array.size for array in arrays.values()):
         raise UnusableExampleError("it has no rows")
     np.savez(folder / INPUTS_FILE, **arrays)

@@ -21,7 +21,7 @@ from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import reject
 
 ADDRESS = re.compile(r"[a-z][a-z0-9]+:/")
-"""The start of a URL, as a path shows it."""
+"""The start of a URL; Path turns `s3://` into `s3:/`."""
 
 
 class Importable(Protocol):
@@ -52,13 +52,13 @@ def open_import(request: ImportRequest) -> Iterator[Importable]:
         root, shown = opened.root, opened.shown
         if (inner := leading_folder(root)) is not None:
             root, shown = inner, shown / inner.relative_to(root)
-        yield _recognize(_below(root, MLMODEL), shown, request)
+        yield _recognize(_mlflow_root(root), shown, request)
 
 
-def _below(root: Path, file: str) -> Path:
-    """Return the only folder in an archive, if it has the file; else the archive's own root."""
+def _mlflow_root(root: Path) -> Path:
+    """Return the only folder in an archive, if it has an MLmodel; else the archive's own root."""
     entries = list(root.iterdir())
-    if len(entries) == 1 and entries[0].is_dir() and (entries[0] / file).is_file():
+    if len(entries) == 1 and entries[0].is_dir() and (entries[0] / MLMODEL).is_file():
         return entries[0]
     return root
 
@@ -69,6 +69,7 @@ def _recognize(root: Path, shown: Path, request: ImportRequest) -> Importable:
     if _is_model(root):
         config = read_model(root, root.name, shown).config
         name = config.name or _stem(request.path)
+        # Read again, under the name that its configuration gives.
         return RepositoryImport({name: read_model(root, name, shown)}, shown.parent, name)
     models = {
         name: model for name, model in read_models(root, shown).items() if model.has_config or model.versions

@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
     candidates: tuple[CandidateReport, ...] = ()
 
 
-class _Tried(NamedTuple):
+class _Trial(NamedTuple):
     """A layout that can be chosen."""
 
     layout: Layout[Any]
@@ -55,19 +55,19 @@ def choose_layout(
     if not layouts:
         return Chosen(layout)
     if context.recorded_choice is not None:
-        # Only an image's own backends tell what layouts cost on an endpoint. A build with the local server
-        # does not record the default layout, so that a build in the image measures.
+        # A recorded choice omits the default layout if the local server measured it, because only an image's
+        # own backends tell what layouts cost. So a build in the image measures again: no layout is named "".
         default = "" if context.installation.kind == "container" else next(iter(layouts))
         name = context.recorded_layout or default
         if name in layouts:
             return Chosen(layouts[name], (_report(name, graph, kept=True, reason=RECORDED),))
-    tried = steps.run("time layouts", lambda: _timed(layouts, graph, framework, cases, context), _describe)
-    kept = _cheapest(tried)
+    trials = steps.run("time layouts", lambda: _timed(layouts, graph, framework, cases, context), _describe)
+    kept = _cheapest(trials)
     return Chosen(
         layouts[kept],
         tuple(
-            _report(name, graph, kept=name == kept, reason=_reason(name, kept, tried), tried=trial)
-            for name, trial in tried.items()
+            _report(name, graph, kept=name == kept, reason=_reason(name, kept, trials), trial=trial)
+            for name, trial in trials.items()
         ),
     )
 
@@ -78,7 +78,7 @@ def _timed(
     framework: Framework,
     cases: Sequence[Case],
     context: BuildContext,
-) -> dict[str, _Tried]:
+) -> dict[str, _Trial]:
     folder = context.folder / "layouts"
     repositories = {}
     for number, (name, layout) in enumerate(layouts.items()):
@@ -96,17 +96,17 @@ def _timed(
     )
     sizes = {name: folder_bytes(repository) for name, repository in repositories.items()}
     shutil.rmtree(folder)
-    return {name: _Tried(layout, times[name], sizes[name]) for name, layout in layouts.items()}
+    return {name: _Trial(layout, times[name], sizes[name]) for name, layout in layouts.items()}
 
 
-def _cheapest(tried: Mapping[str, _Tried]) -> str:
+def _cheapest(trials: Mapping[str, _Trial]) -> str:
     """Return the first layout, or a later one that needs at least LEAST_SAVING times less CPU time."""
     served = {
-        name: trial.time.milliseconds for name, trial in tried.items() if trial.time.milliseconds is not None
+        name: trial.time.milliseconds for name, trial in trials.items() if trial.time.milliseconds is not None
     }
     if not served:
         raise ServingError(
-            "; ".join(f"{name}: {trial.time.violation}" for name, trial in tried.items()),
+            "; ".join(f"{name}: {trial.time.violation}" for name, trial in trials.items()),
             remedy="correct the model as the message says",
         )
     cheapest = next(iter(served))
@@ -117,21 +117,21 @@ def _cheapest(tried: Mapping[str, _Tried]) -> str:
 
 
 def _report(
-    name: str, graph: ServableGraph, *, kept: bool, reason: str, tried: _Tried | None = None
+    name: str, graph: ServableGraph, *, kept: bool, reason: str, trial: _Trial | None = None
 ) -> CandidateReport:
-    time = tried.time if tried else LayoutTime()
+    time = trial.time if trial else LayoutTime()
     return CandidateReport(
         name=name,
         precision=graph.precision,
         kept=kept,
         reason=reason,
         latency_ms={} if time.milliseconds is None else {f"{time.callers} callers": time.milliseconds},
-        size_bytes=tried.size_bytes if tried else 0,
+        size_bytes=trial.size_bytes if trial else 0,
     )
 
 
-def _reason(name: str, kept: str, tried: Mapping[str, _Tried]) -> str:
-    own, best = tried[name].time, tried[kept].time.milliseconds
+def _reason(name: str, kept: str, trials: Mapping[str, _Trial]) -> str:
+    own, best = trials[name].time, trials[kept].time.milliseconds
     if own.milliseconds is None or best is None:
         return own.violation.partition("\n")[0]  # without the server's log
     if name == kept:
@@ -139,9 +139,9 @@ def _reason(name: str, kept: str, tried: Mapping[str, _Tried]) -> str:
     return f"{own.milliseconds / best:.2f} times the CPU time per request of {kept}"
 
 
-def _describe(tried: Mapping[str, _Tried]) -> str:
-    kept = _cheapest(tried)
+def _describe(trials: Mapping[str, _Trial]) -> str:
+    kept = _cheapest(trials)
     return f"chose {kept}; " + "; ".join(
         f"{name} failed" if trial.time.milliseconds is None else f"{name} {trial.time.milliseconds} ms"
-        for name, trial in tried.items()
+        for name, trial in trials.items()
     )

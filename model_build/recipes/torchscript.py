@@ -45,7 +45,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class _ServedModule:
+class _ModulePair:
     """The served module, and the answers it is compared with."""
 
     served: TracedModule
@@ -57,7 +57,7 @@ class _LoadedModule:
     """A loaded module before its test inputs are known."""
 
     arguments: tuple[str, ...] | None
-    make: Callable[[Mapping[str, Array]], _ServedModule]
+    make: Callable[[Mapping[str, Array]], _ModulePair]
 
 
 class TorchScript:
@@ -107,19 +107,18 @@ class TorchScript:
         front = None if preparation is None else GraphFront(preparation, pair.original)
         return write_graph(servable, cases, context, steps, unverified=unverified, front=front)
 
-    def _check_sizes(
-        self, rows: Sequence[Row], cases: Sequence[Case], pair: _ServedModule
-    ) -> list[SizedCase]:
+    def _check_sizes(self, rows: Sequence[Row], cases: Sequence[Case], pair: _ModulePair) -> list[SizedCase]:
         """Compare at other sizes of every variable dimension, and in several batch sizes."""
         subject = "the traced module" if self._recipe.entry else "the module"
         for case in cases:
-            self._unbatched(case)  # batches are built from one-row answers
+            self._unbatched(case)  # raises for an answer that is not a batch of one
         inputs = self._inputs(rows)
         sized = sized_cases(self._model, inputs, rows, pair.original, batches=self._max_batch > 0)
         if difference_of(self._model, pair.served.answer, cases[0]):
             return sized  # wrong at its own size too: the graph comparison reports that
         check_sizes(self._model, pair.served.answer, sized, subject=subject)
         batches = batch_cases(rows, pair.original, max_batch=self._max_batch)
+        # A file's module is its own original: dict.fromkeys checks it once.
         for answer in dict.fromkeys((pair.original, pair.served.answer)):
             check_batches(self._model, answer, batches, subject=subject)
         return sized
@@ -134,7 +133,7 @@ class TorchScript:
         folder.mkdir(parents=True)
         copy_from(source, str(self._recipe.file), folder / FILE_NAME)
         module = load_torchscript(folder / FILE_NAME)
-        return _LoadedModule(module.inputs, lambda _: _ServedModule(module, module.answer))
+        return _LoadedModule(module.inputs, lambda _: _ModulePair(module, module.answer))
 
     def _load_entry(self, source: Path, folder: Path) -> _LoadedModule:
         from model_build.exporters import torchscript  # noqa: PLC0415 - as above
@@ -146,11 +145,11 @@ class TorchScript:
         file = module_folder / entry.partition(":")[0]
         module = call_entry(lambda: make_module(function, source), file)
 
-        def make(example: Mapping[str, Array]) -> _ServedModule:
+        def make(example: Mapping[str, Array]) -> _ModulePair:
             wrapper = call_entry(lambda: torchscript.name_tensors(module, example), file)
             traced = torchscript.trace_module(wrapper, example)
             saved = torchscript.save_torchscript(traced, folder)
-            return _ServedModule(torchscript.load_torchscript(saved, outputs=traced.outputs), wrapper.answer)
+            return _ModulePair(torchscript.load_torchscript(saved, outputs=traced.outputs), wrapper.answer)
 
         return _LoadedModule(torchscript.known_arguments(module), make)
 
@@ -161,13 +160,13 @@ class TorchScript:
             self._fitted = {tensor.name: tensor for tensor in fitted}
             return self._preparation.rows()
         narrowings = self._model.record.tensors
-        whole = [
+        declared = [
             TensorSpec(name=name, datatype=item.datatype, shape=item.shape)
             for name, item in narrowings.items()
             if item.datatype is not None and item.shape is not None and name in (arguments or ())
         ]
-        is_already_recorded = bool(whole) and len(whole) == len(arguments or ())
-        rows = read_rows(self._model, whole if is_already_recorded else None)
+        declares_all = bool(declared) and len(declared) == len(arguments or ())
+        rows = read_rows(self._model, declared if declares_all else None)
         file_violations = [
             violation
             for row in rows
@@ -246,5 +245,5 @@ def _describe_arguments(loaded: _LoadedModule) -> str:
     return f"forward takes {', '.join(loaded.arguments or ('any name',))}"
 
 
-def _describe_module(pair: _ServedModule) -> str:
+def _describe_module(pair: _ModulePair) -> str:
     return f"{', '.join(pair.served.inputs)} -> {', '.join(pair.served.outputs) or 'as it answers'}"

@@ -105,7 +105,7 @@ def test_diff_before_the_first_deploy_lists_created_resources(site: Site) -> Non
     assert row in " ".join(output.split())
 
 
-def test_second_deploy_changes_nothing(site: Site) -> None:
+def test_diff_after_the_first_deploy_plans_nothing(site: Site) -> None:
     site.tritonstack("deploy", "local", "--bootstrap")
     assert targets(site) == scaled(site)
     plans = site.asked("diff", "local")["stacks"]

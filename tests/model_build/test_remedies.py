@@ -202,7 +202,7 @@ class Head(torch.nn.Module):
         self.encoder, self.traced = torch.nn.Identity(), traced
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x, repeated as often as a value says if that is not to be traced."""
+        """Return a multiple of x; unless `traced`, the factor is a value that tracing would freeze."""
         if float(x.sum()) < 0:
             return x
         return x * 2 if self.traced else x * float(x.sum())

@@ -28,7 +28,8 @@ FILES: dict[type[Record], tuple[type[Record], str, str]] = {
 INVALID = ("{}", "[[]]", "{unknown: 1}")
 
 
-def indent_of(text: str, path: str) -> str:
+def indent_of(text: str) -> str:
+    """Return the indent of the next field: below a line that ends a mapping's key, or beside a field."""
     last = text.splitlines()[-1]
     if last.startswith("  ") and not last.endswith((":", "-")):
         return "  "
@@ -42,7 +43,7 @@ def test_several_alternatives_give_one_error_with_each_line(
 ) -> None:
     kind, text, path = FILES[record]
     (choice,) = record.alternatives
-    indent, file = indent_of(text, path), tmp_path / "file.yaml"
+    indent, file = indent_of(text), tmp_path / "file.yaml"
     file.write_text(text + "".join(f"{indent}{name}: {value}\n" for name in choice.names))
     first = len(text.splitlines()) + 1
     with pytest.raises(InvalidFilesError) as caught:

@@ -69,8 +69,8 @@ class InputReader(EncoderDecoderModel):
     def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the keys and values of the input."""
         cache = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
-        # The exporter removes what only the scores of this output would need.
         start = torch.zeros_like(input_ids[:, :1])
+        # self.encoder is the whole model, see Head. The exporter removes what only its scores need.
         self.encoder(
             input_ids=input_ids,
             decoder_input_ids=start,
@@ -94,7 +94,7 @@ class OutputStep(EncoderDecoderModel):
         cache.cross_attention_cache = _cache_of(cross)
         cache.is_updated = dict.fromkeys(range(len(cross) // 2), True)
         mask = causal_mask(earlier=past[0].shape[2], new=input_ids.shape[1])
-        answer = self.encoder(
+        answer = self.encoder(  # the decoder alone: the encoder's answer is given
             encoder_outputs=(cross[0][:, 0],),  # only its length is used
             decoder_input_ids=input_ids,
             decoder_attention_mask=mask.expand(input_ids.shape[0], -1, -1, -1),
@@ -129,24 +129,24 @@ class EncoderDecoderFramework(GenerationFramework):
 
     def _export(self, folder: Path) -> ExportedGraph:
         # Sizes above 1 that differ, because the exporter treats size 1 as a constant, and equal ones as one.
-        states = torch.ones((2, 7), dtype=torch.long)
+        input_ids = torch.ones((2, 7), dtype=torch.long)
         reader, step = (kind(self._model, None).eval() for kind in (InputReader, OutputStep))
         with torch.inference_mode():
-            cross = [torch.zeros_like(tensor) for tensor in reader(states)]
+            cross = [torch.zeros_like(tensor) for tensor in reader(input_ids)]
         names = layer_names(len(cross))
         past = [tensor[:, :, :3] for tensor in cross]
         batch, length = torch.export.Dim("batch", min=1), torch.export.Dim("length", min=1)
         tokens, earlier = torch.export.Dim("tokens", min=1), torch.export.Dim("earlier", min=0)
-        crosses = [CROSS + name for name in names]
+        cross_names = [CROSS + name for name in names]
         save_graph(
-            to_onnx(reader, (states,), names=([INPUT], crosses), sizes=({0: batch, 1: length},)),
+            to_onnx(reader, (input_ids,), names=([INPUT], cross_names), sizes=({0: batch, 1: length},)),
             folder / ENCODER,
         )
         model = to_onnx(
             step,
             (torch.ones((2, 5), dtype=torch.long), *cross, *past),
             names=(
-                [INPUT, *crosses, *(PAST + name for name in names)],
+                [INPUT, *cross_names, *(PAST + name for name in names)],
                 [LOGITS, *(PRESENT + name for name in names)],
             ),
             sizes=(

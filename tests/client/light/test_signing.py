@@ -76,6 +76,7 @@ def as_boto3_sends(url, call):
     """The request that boto3 would send."""
     requests = []
 
+    # An answer to before-send replaces the network call.
     def keep(request, **_):
         requests.append(request)
         return AWSResponse(request.url, 200, {}, type("Raw", (), {"stream": lambda self: iter(())})())
@@ -94,26 +95,26 @@ def as_boto3_sends(url, call):
     url=st.sampled_from(URLS),
     fields=FIELDS,
     body=st.binary(max_size=300),
-    by=CREDENTIALS,
+    credentials=CREDENTIALS,
     region=st.sampled_from(["eu-west-1", "us-gov-west-1", "cn-north-1"]),
 )
 @example(  # inner white space counts once
     url=None,
     fields={"EndpointName": "e", "CustomAttributes": "a  b \t c"},
     body=b"",
-    by=ReadOnlyCredentials("A", "b", None),
+    credentials=ReadOnlyCredentials("A", "b", None),
     region="eu-west-1",
 )
-def test_signatures_equal_botocores(monkeypatch, url, fields, body, by, region):
+def test_signatures_equal_botocores(monkeypatch, url, fields, body, credentials, region):
     template = bridge(url).template(fields)
     signer = RequestSigner(region=region, service="sagemaker")
-    line, headers, content = parsed(signer.message(template, body=body, by=by))
+    line, headers, content = parsed(signer.message(template, body=body, by=credentials))
     now = datetime.datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ")
     assert abs((datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - now).total_seconds()) < 60
     signed = {name: value for name, value in headers.items() if name not in UNSIGNED}
     request = AWSRequest("POST", template.url, headers=signed, data=body)
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: now)
-    SigV4Auth(by, "sagemaker", region).add_auth(request)
+    SigV4Auth(credentials, "sagemaker", region).add_auth(request)
     assert headers["authorization"] == request.headers["Authorization"]
     assert content == body
     assert headers["content-length"] == str(len(body))
@@ -146,12 +147,12 @@ def test_the_signing_key_follows_the_day_and_the_secret(monkeypatch):
     for day, secret in [(1, "a"), (2, "a"), (2, "b"), (1, "a")]:
         moment = f"2026010{day}T000000Z"
         monkeypatch.setattr("tritonstack.client.light.signing.strftime", lambda *_, moment=moment: moment)
-        by = ReadOnlyCredentials("A", secret, None)
-        _, headers, _ = parsed(signer.message(template, body=b"", by=by))
+        credentials = ReadOnlyCredentials("A", secret, None)
+        _, headers, _ = parsed(signer.message(template, body=b"", by=credentials))
         request = AWSRequest("POST", "http://h/", headers={"host": "h"}, data=b"")
         now = datetime.datetime.strptime(moment, "%Y%m%dT%H%M%SZ")
         monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda now=now: now)
-        SigV4Auth(by, "sagemaker", "eu-west-1").add_auth(request)
+        SigV4Auth(credentials, "sagemaker", "eu-west-1").add_auth(request)
         assert headers["authorization"] == request.headers["Authorization"]
         signatures.add(headers["authorization"])
     assert len(signatures) == 3

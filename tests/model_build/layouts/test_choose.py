@@ -24,7 +24,7 @@ class Served:
     ) -> None:
         self.times, self.kind = times, kind
         self.lines: list[str] = []
-        tried = {name: code._Tried(SimpleNamespace(name=name), time, 7) for name, time in times.items()}
+        tried = {name: code._Trial(SimpleNamespace(name=name), time, 7) for name, time in times.items()}
         monkeypatch.setattr(code, "_timed", lambda *_: tried)
 
     def choose(self, recorded: str | None = None) -> Any:

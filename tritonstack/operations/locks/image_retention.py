@@ -33,11 +33,13 @@ def delete_superseded_images(
     cloud: Cloud, workspace: Workspace, live: Sequence[RunningEndpoint], *, now: datetime
 ) -> list[Named]:
     """Delete images that no recent lock and no model names; return their folders and digests."""
+    # running=(): a running image has no folder here; its digest is subtracted below.
     plan = plan_retention(workspace, live, running=(), names=named_images)
     if not plan.superseded:
         return []
     base = workspace.spec.base
-    used = {image for endpoint in live for image in endpoint.images} | tagged_models(cloud, base)[0]
+    retained, _ = tagged_models(cloud, base)
+    used = {image for endpoint in live for image in endpoint.images} | retained
     kept = {digest for _, digest in plan.kept} | {image.rpartition("@")[2] for image in used}
     digests = {digest for _, digest in plan.superseded} - kept
     # All folders' images are in one repository: a folder is a prefix of tags.

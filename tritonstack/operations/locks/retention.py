@@ -46,7 +46,7 @@ from tritonstack.records.manifests import MANIFEST_NAME
 _AT_ONCE = 16
 
 Named = tuple[str, str]
-"""A model and an artifact digest."""
+"""A model and its artifact's digest, or an image's folder and digest."""
 
 
 @dataclass(frozen=True)

@@ -20,25 +20,29 @@ def scaling_check(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
     for resource_id, target in expected.targets.items():
         registered = live.targets.get(resource_id)
         if registered is None:
-            failures.append(f"{_of(resource_id)}: not registered for scaling")
+            failures.append(f"{_described(resource_id)}: not registered for scaling")
             continue
         failures += _limit_failures(resource_id, target, registered)
         expected_actions = {item["ScheduledActionName"]: item for item in target.get("ScheduledActions", ())}
         found_actions = {item["ScheduledActionName"]: item for item in live.schedules.get(resource_id, ())}
-        _compare_named(comparison, expected_actions, found_actions, f"{_of(resource_id)}: schedule")
+        _compare_named(comparison, expected_actions, found_actions, f"{_described(resource_id)}: schedule")
     failures += [
-        f"{_of(resource_id)}: registered for scaling, expected none"
+        f"{_described(resource_id)}: registered for scaling, expected none"
         for resource_id in live.targets
         if resource_id not in expected.targets
     ]
     _compare_named(
         comparison,
-        {f"{_of(key[0])}: {key[1]}": _without_target(policy) for key, policy in expected.policies.items()},
-        {f"{_of(key[0])}: {key[1]}": policy for key, policy in live.policies.items()},
+        {
+            f"{_described(key[0])}: {key[1]}": _without_target(policy)
+            for key, policy in expected.policies.items()
+        },
+        {f"{_described(key[0])}: {key[1]}": policy for key, policy in live.policies.items()},
         "policy",
     )
-    spans = [f"{_of(name)} {range_text(*span(target))}" for name, target in expected.targets.items()]
+    spans = [f"{_described(name)} {range_text(*span(target))}" for name, target in expected.targets.items()]
     detail = ", ".join(spans) or "none expected"
+    # Two more checks per target: its limits, and that scaling is not suspended.
     return Check.of("scaling", comparison, failures, detail=detail, others=2 * len(expected.targets))
 
 
@@ -71,17 +75,19 @@ def _limit_failures(resource_id: str, target: Properties, live: Described) -> It
     now = (int(live["MinCapacity"]), int(live["MaxCapacity"]))
     if now not in _allowed(target):
         allowed = " or ".join(dict.fromkeys(range_text(*pair) for pair in _allowed(target)))
-        yield f"{_of(resource_id)} scales from {now[0]} to {now[1]}, expected {allowed}"
+        yield f"{_described(resource_id)} scales from {now[0]} to {now[1]}, expected {allowed}"
     suspended = [name for name, value in live.get("SuspendedState", {}).items() if value]
     if suspended:
-        yield f"{_of(resource_id)}: scaling is suspended: {', '.join(suspended)}"
+        yield f"{_described(resource_id)}: scaling is suspended: {', '.join(suspended)}"
 
 
 def _compare_named(
     comparison: PropertyComparison, expected: dict[str, Properties], live: dict[str, Described], label: str
 ) -> None:
-    wishes, actual = ([{**item, "Name": name} for name, item in side.items()] for side in (expected, live))
-    comparison.compare(wishes, actual, label)
+    expected_items, live_items = (
+        [{**item, "Name": name} for name, item in side.items()] for side in (expected, live)
+    )
+    comparison.compare(expected_items, live_items, label)
 
 
 def _without_target(policy: Properties) -> Properties:
@@ -89,6 +95,6 @@ def _without_target(policy: Properties) -> Properties:
     return {key: value for key, value in policy.items() if key != "ScalingTargetId"}
 
 
-def _of(resource_id: str) -> str:
+def _described(resource_id: str) -> str:
     """Return a scalable target in words: a variant, or copies."""
     return "the copies" if resource_id.startswith("inference-component/") else resource_id.rpartition("/")[2]

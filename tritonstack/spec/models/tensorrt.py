@@ -76,11 +76,14 @@ class TensorRT(Record):
 
     @model_validator(mode="after")
     def _one_compatibility(self) -> TensorRT:
-        raise_violations(
-            UnavailableOptionError.at(
-                ("capabilities",), "a portable engine already supports several GPUs", "keep one of the two"
+        if self.capabilities and self.portability != "exact":
+            raise_violations(
+                [
+                    UnavailableOptionError.at(
+                        ("capabilities",),
+                        "a portable engine already supports several GPUs",
+                        "keep one of the two",
+                    )
+                ]
             )
-            for _ in range(1)
-            if self.capabilities and self.portability != "exact"
-        )
         return self

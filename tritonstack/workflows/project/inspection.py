@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from model_build.store.artifacts import ArtifactStore, read_manifest
 from tritonstack.base.error_kinds import UnknownNameError
@@ -35,7 +35,10 @@ class KnownArtifact:
 
 @dataclass(frozen=True)
 class GraphStep:
-    """A model in an artifact: the entry model, or a step of the ensemble that precedes it one level up."""
+    """A model in an artifact: the entry model, or a step of an ensemble.
+
+    The steps of an ensemble follow it, one level deeper.
+    """
 
     model: str
     kind: str
@@ -50,6 +53,14 @@ class GraphStep:
         """Return the step in one line, indented by its depth."""
         tensors = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
         return f"{'  ' * self.depth}{self.model} ({self.kind}): {tensors}"
+
+
+class _LockedUse(NamedTuple):
+    """What the locks tell of an artifact."""
+
+    target: str
+    entry: LockedArtifact
+    environments: list[str]
 
 
 def _digest_of(artifact: KnownArtifact | None) -> str | None:
@@ -103,25 +114,29 @@ def requested(spec: ModelSpec) -> dict[str, Any]:
 
 
 def inspect(
-    session: Session, model: str | None, *, digest: str | None = None, without: Collection[str] = ()
+    session: Session,
+    model: str | None,
+    *,
+    digest: str | None = None,
+    unread_environments: Collection[str] = (),
 ) -> Inspection:
     """Return a model's artifacts and the contents of one: that of `digest`, or else of the present files.
 
     Without a name, it is the project's only model.
 
-    The locks of the environments `without` are not read.
+    The locks of `unread_environments` are not read.
     """
     model = chosen_model(session.project, model)
     models = load_models(session.project, model)
     local = _local_manifests(session, model)
-    locked = _locked(session, model, without)
+    locked = _locked(session, model, unread_environments)
     artifacts = tuple(_known(local, locked, model_hash(model, models)))
     shown = _choose(model, artifacts, digest)
     spec = models[model].record
     if shown is None:
         return Inspection(spec, artifacts, None, undecided=tuple(_undecided(spec)))
     if not shown.local:
-        return Inspection(spec, artifacts, shown, locked=locked[shown.digest][1])
+        return Inspection(spec, artifacts, shown, locked=locked[shown.digest].entry)
     manifest = local[shown.digest]
     configs = _configs(session, manifest)
     return Inspection(
@@ -141,24 +156,22 @@ def _local_manifests(session: Session, model: str) -> dict[str, Manifest]:
     return manifests
 
 
-def _locked(
-    session: Session, model: str, without: Collection[str]
-) -> dict[str, tuple[str, LockedArtifact, list[str]]]:
+def _locked(session: Session, model: str, unread_environments: Collection[str]) -> dict[str, _LockedUse]:
     """Return target, entry, and environments by digest."""
-    locked: dict[str, tuple[str, LockedArtifact, list[str]]] = {}
+    locked: dict[str, _LockedUse] = {}
     for environment in environment_names(session.project):
-        if environment in without:
+        if environment in unread_environments:
             continue
         file = session.project.lock_file(environment)
         entries = load_lock(file).record.models.get(model, {}) if file.is_file() else {}
         for target, entry in entries.items():
-            locked.setdefault(entry.digest, (target, entry, []))[2].append(environment)
+            locked.setdefault(entry.digest, _LockedUse(target, entry, [])).environments.append(environment)
     return locked
 
 
 def _known(
     local: Mapping[str, Manifest],
-    locked: Mapping[str, tuple[str, LockedArtifact, list[str]]],
+    locked: Mapping[str, _LockedUse],
     spec_hash: str,
 ) -> Iterator[KnownArtifact]:
     for digest in dict.fromkeys((*local, *locked)):

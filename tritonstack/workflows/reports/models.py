@@ -41,7 +41,7 @@ def describe_model(
 
     The locks of the environments `without` are not read.
     """
-    inspection = gaps.attempt(f"model {name}", lambda: inspect(session, name, without=without))
+    inspection = gaps.attempt(f"model {name}", lambda: inspect(session, name, unread_environments=without))
     if inspection is None:
         return ReportedModel(name, "", "")
     spec, digest = inspection.spec, inspection.shown.digest if inspection.shown else None

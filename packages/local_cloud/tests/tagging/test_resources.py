@@ -62,6 +62,7 @@ def test_stack_tags_find_all_its_resources(account, tagging):
         CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
     )
     found = tagging.get_resources(TagFilters=[{"Key": "owner", "Values": ["other", "team"]}])
+    # No role: AWS never lists roles. No OIDC provider: it is global, and listed in us-east-1 only.
     assert kinds_in(found) == [
         "cloudformation:stack",
         "codebuild:project",

@@ -24,7 +24,9 @@ CONFIGURATIONS: Mapping[str, str] = {
 _POLICIES_A_TARGET = 50
 
 
-def read_policy(scope: Scope, target: TargetId, request: Fields, before: PolicyRecord | None) -> PolicyRecord:
+def read_policy(
+    scope: Scope, target: TargetId, request: Fields, previous: PolicyRecord | None
+) -> PolicyRecord:
     """Return the policy that a request puts in the place of another one, if any."""
     kind = request.get("PolicyType", STEPS)
     if kind not in CONFIGURATIONS:
@@ -32,19 +34,24 @@ def read_policy(scope: Scope, target: TargetId, request: Fields, before: PolicyR
     configuration = request.get(CONFIGURATIONS[kind])
     if configuration is None:
         raise validation_exception(f"{CONFIGURATIONS[kind]} must be specified for PolicyType {kind}")
-    (_check_tracking if kind == TRACKING else _check_steps)(target, configuration)
+    if kind == TRACKING:
+        _check_tracking(target, configuration)
+    else:
+        _check_steps(configuration)
     high, low = None, None
     if kind == TRACKING:
         high, low = new_alarm_names(target, configuration)
-        if before is not None:
-            high, low = before.high or high, low and (before.low or low)
+        if previous is not None:
+            # An updated policy keeps its alarms; without scale-in it has no low alarm.
+            high = previous.high or high
+            low = None if low is None else previous.low or low
     name, place = request["PolicyName"], f"resource/{NAMESPACE}/{target.resource}"
     identity = {
         "PolicyARN": scope.arn("autoscaling", f"scalingPolicy:{uuid.uuid4()}:{place}:policyName/{name}"),
         "CreationTime": datetime.now(UTC),
     }
-    if before is not None:
-        identity = {field: before.fields[field] for field in identity}
+    if previous is not None:
+        identity = {field: previous.fields[field] for field in identity}
     fields = {
         **identity,
         "PolicyName": name,
@@ -91,7 +98,7 @@ def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
         )
 
 
-def _check_steps(_: TargetId, configuration: Mapping[str, Any]) -> None:
+def _check_steps(configuration: Mapping[str, Any]) -> None:
     if configuration.get("AdjustmentType") != "ChangeInCapacity":
         raise rejection(OTHER_STEPS)
     if not configuration.get("StepAdjustments"):
