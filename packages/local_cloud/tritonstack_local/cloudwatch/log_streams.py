@@ -1,4 +1,4 @@
-"""Keep the events of moto's log streams in a database, apply retention, and read them page by page.
+"""Keep the events of moto's log streams in files, apply retention, and read them page by page.
 
 moto holds all events in memory, and sorts all of them for every page.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from moto.logs.exceptions import InvalidParameterException
 from moto.logs.models import LogEvent, LogGroup, LogStream, logs_backends
 
 from tritonstack.base.files import parse_json
-from tritonstack_local.state.log_lines import LOG_LINES, StoredLine
+from tritonstack_local.state.log_files import LOG_FOLDER, LogFiles, StoredEvent
 
 _PAGE_EVENTS = 10_000
 _PAGE_BYTES = 1 << 20
@@ -26,42 +25,44 @@ _OVERHEAD = 26
 """Bytes that CloudWatch Logs counts per event besides its message."""
 _set_retention, _delete_stream = LogGroup.set_retention_policy, LogGroup.delete_log_stream
 Matches = Callable[[str], bool]
-_TOKEN = re.compile(r"[fb]/[0-9]{56}")
 
 
-def _key(stream: Any) -> int:
-    """Return the integer that names a stream; another stream with its name has another one."""
+def _name(stream: Any) -> str:
+    """Return the folder of a stream; another stream with its name has another one."""
     identity = f"{stream.arn} {stream.creation_time.isoformat()}"
-    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7])
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
-def _event_id(key: int, number: int) -> int:
-    return (key << 64) + number
+def _files(stream: Any) -> LogFiles:
+    return LOG_FOLDER.files_of(_name(stream))
 
 
 class _Events:
     """The events of a stream, used by moto like a list."""
 
     def __init__(self, stream: Any) -> None:
-        self._key = _key(stream)
+        self._base = int(_name(stream), 16)
+        self._files = _files(stream)
         self._retention = _oldest_kept(stream.log_group)
 
     def __iadd__(self, events: Sequence[Any]) -> _Events:
-        numbers = LOG_LINES.append(
-            self._key, [(event.timestamp, event.ingestion_time, event.message) for event in events]
+        added = self._files.append(
+            [(event.timestamp, event.ingestion_time, event.message) for event in events]
         )
-        for event, number in zip(events, numbers, strict=True):
-            event.event_id = _event_id(self._key, number)
-        LOG_LINES.expire(self._key, self._retention)
+        for event, stored in zip(events, added, strict=True):
+            event.event_id = self._base + stored.number
+        self._files.expire(self._retention)
         return self
 
     def __len__(self) -> int:
-        return LOG_LINES.count(self._key)
+        return self._files.end - self._files.first
 
     def __iter__(self) -> Iterator[Any]:
-        for line in LOG_LINES.forward(self._key, oldest=self._retention):
-            event = LogEvent(line.ingestion_time, {"timestamp": line.timestamp, "message": line.message})
-            event.event_id = _event_id(self._key, line.number)
+        for stored in self._files.forward(oldest=self._retention):
+            event = LogEvent(
+                stored.ingestion_time, {"timestamp": stored.timestamp, "message": stored.message}
+            )
+            event.event_id = self._base + stored.number
             yield event
 
 
@@ -77,8 +78,9 @@ def _state(stream: Any) -> dict[str, Any]:
 
 def _update(stream: Any) -> None:
     """Set what DescribeLogStreams shows."""
-    LOG_LINES.expire(_key(stream), _oldest_kept(stream.log_group))
-    times = LOG_LINES.times(_key(stream))
+    files = _files(stream)
+    files.expire(_oldest_kept(stream.log_group))
+    times = files.times()
     stream.first_event_timestamp, stream.last_event_timestamp = times or (None, None)
     if times and stream.last_ingestion_time is None:  # the cloud has restarted since
         stream.last_ingestion_time = datetime.fromtimestamp(times[1] / 1000, UTC).replace(tzinfo=None)
@@ -93,14 +95,16 @@ def _get_log_events(
     start_from_head: bool | None,
 ) -> tuple[list[dict[str, Any]], str, str]:
     """Return a page with its tokens for the previous and the next one."""
+    files = _files(stream)
     oldest = max(start_time or 0, _oldest_kept(stream.log_group))
-    is_forward, place = bool(start_from_head), 0 if start_from_head else LOG_LINES.end
+    is_forward, place = bool(start_from_head), files.first if start_from_head else files.end
     if next_token is not None:
-        if _TOKEN.fullmatch(next_token) is None:
+        direction, _, number = next_token.partition("/")
+        if direction not in ("f", "b") or not number.isdecimal():
             raise InvalidParameterException("The specified nextToken is invalid.")
-        is_forward, place = next_token[0] == "f", int(next_token[2:])
-    read = LOG_LINES.forward if is_forward else LOG_LINES.backward
-    page = read(_key(stream), place, oldest=oldest, newest=end_time)
+        is_forward, place = direction == "f", int(number)
+    read = files.forward if is_forward else files.backward
+    page = read(place, oldest=oldest, newest=end_time)
     events = sorted(_page(page, limit), key=lambda event: event.number)
     first, end = (events[0].number, events[-1].number + 1) if events else (place, place)
     shown = [
@@ -110,7 +114,7 @@ def _get_log_events(
     return shown, f"b/{first:056d}", f"f/{end:056d}"
 
 
-def _page(events: Iterable[StoredLine], limit: int | None) -> Iterator[StoredLine]:
+def _page(events: Iterable[StoredEvent], limit: int | None) -> Iterator[StoredEvent]:
     size = 0
     for count, event in enumerate(events):
         size += len(event.message) + _OVERHEAD
@@ -147,7 +151,7 @@ def filter_group(
                 return shown, json.dumps(places)
             shown.append(
                 {
-                    "eventId": str(_event_id(_key(stream), event.number)),
+                    "eventId": str(int(_name(stream), 16) + event.number),
                     "ingestionTime": event.ingestion_time,
                     "logStreamName": stream.log_stream_name,
                     "message": event.message,
@@ -170,48 +174,48 @@ def _places(token: str) -> dict[str, int] | None:
 
 def _named(
     stream: Any, places: dict[str, int], oldest: int, newest: int | None
-) -> Iterator[tuple[Any, StoredLine]]:
+) -> Iterator[tuple[Any, StoredEvent]]:
     start = places.get(stream.log_stream_name, 0)
-    return ((stream, event) for event in LOG_LINES.forward(_key(stream), start, oldest=oldest, newest=newest))
+    return ((stream, event) for event in _files(stream).forward(start, oldest=oldest, newest=newest))
 
 
 def _set_and_apply_retention(group: Any, retention_in_days: str | None) -> None:
     _set_retention(group, retention_in_days)
     for stream in group.streams.values():
-        LOG_LINES.expire(_key(stream), _oldest_kept(group))
+        _files(stream).expire(_oldest_kept(group))
 
 
 def _delete_stream_and_events(group: Any, log_stream_name: str) -> None:
     stream = group.streams.get(log_stream_name)
     _delete_stream(group, log_stream_name)
-    LOG_LINES.forget(_key(stream))
+    LOG_FOLDER.forget(_name(stream))
 
 
 def forget_group(group: Any) -> None:
     """Remove the events of a deleted group."""
     for stream in group.streams.values():
-        LOG_LINES.forget(_key(stream))
+        LOG_FOLDER.forget(_name(stream))
 
 
 def sweep() -> None:
     """Remove the events of unknown streams, and expired ones."""
-    streams = set()
+    names = set()
     for regions in list(logs_backends.values()):
         for backend in list(regions.values()):
             for group in backend.groups.values():
                 for stream in group.streams.values():
-                    streams.add(_key(stream))
-                    LOG_LINES.expire(_key(stream), _oldest_kept(group))
-    LOG_LINES.sweep(streams)
+                    names.add(_name(stream))
+                    _files(stream).expire(_oldest_kept(group))
+    LOG_FOLDER.sweep(names)
 
 
 def _ignore(_stream: Any, _value: Any) -> None:
-    """moto assigns what is in the database."""
+    """moto assigns what is in files."""
 
 
 CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     (LogStream, "events", property(_Events, _ignore)),
-    (LogStream, "stored_bytes", property(lambda stream: LOG_LINES.size(_key(stream)), _ignore)),
+    (LogStream, "stored_bytes", property(lambda stream: _files(stream).size, _ignore)),
     (LogStream, "__getstate__", _state),
     (LogStream, "_update", _update),
     (LogStream, "get_log_events", _get_log_events),

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from tritonstack_local.state.bodies import BODIES
 from tritonstack_local.state.errors import OtherVersionError, StateDamagedError, write_error
 from tritonstack_local.state.folder import check_owner, own_folder, set_aside
-from tritonstack_local.state.log_lines import LOG_LINES
+from tritonstack_local.state.log_files import LOG_FOLDER
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 9
+_FORMAT = 8
 """Increase this when classes in the state change, move, or are renamed."""
 
 
@@ -68,8 +68,9 @@ def stamp() -> str:
 
 def open_state(folder: Path) -> State:
     """Open or create a folder; state that cannot be read is set aside, and a notice says so."""
+    _use(folder)
     try:
-        return State(folder, _open(folder))
+        return State(folder, _read(folder))
     except OtherVersionError as other:
         aside = set_aside(folder)
         notice = (
@@ -83,15 +84,14 @@ def open_state(folder: Path) -> State:
             f"{aside}: `tritonstack down --forget` removes it"
         )
     _log.warning("%s", notice)
-    return State(folder, _open(folder), (notice,))
+    _use(folder)
+    return State(folder, notices=(notice,))
 
 
-def _open(folder: Path) -> dict[StateKey, Any]:
+def _use(folder: Path) -> None:
     own_folder(folder)
+    LOG_FOLDER.use(folder / "logs")
     BODIES.use(folder / "objects")
-    values = _read(folder)
-    LOG_LINES.use(folder / "logs")
-    return values
 
 
 def _read(folder: Path) -> dict[StateKey, Any]:
