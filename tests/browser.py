@@ -142,13 +142,6 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", **({"text": text} if text else {}), **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def picture(self, *, scale: float = 1.0) -> bytes:
-        """Return the whole page as PNG."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": scale}
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
-        return base64.b64decode(shot["data"])
-
     def printed(self) -> bytes:
         """Return the page as PDF."""
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])

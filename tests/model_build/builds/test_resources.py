@@ -97,3 +97,10 @@ def test_full_disk_leaves_nothing(tmp_path, folders, monkeypatch, place):
     with pytest.raises(ResourceError, match="disk is full"):
         build_model(model=write_plain_model(tmp_path / "model"), folders=folders)
     assert nothing_is_left(folders)
+
+
+def test_a_containers_limit_counts(tmp_path, monkeypatch):
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.current").write_text("2000\n")
+    monkeypatch.setattr(resources, "CGROUP", tmp_path)
+    assert available_memory() == 3000

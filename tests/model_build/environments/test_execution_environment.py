@@ -21,7 +21,7 @@ from model_build.environments.packing import (
     installed_requirement,
     target_python,
 )
-from model_build.environments.wheels import fetch_wheels, read_requirements, wheel_name
+from model_build.environments.wheels import bound_python, fetch_wheels, read_requirements, wheel_name
 from model_build.errors import EnvironmentBuildError
 from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
@@ -344,3 +344,16 @@ def test_a_failure_of_pip_is_one_sentence_and_the_path_of_its_log(requirements, 
     assert "ERROR: " in log
     assert "0.199" not in caught.value.message + remedy
     assert not (tmp_path / "a.tar.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("wheel", "bound"),
+    [
+        ("a-1-cp310-abi3-manylinux_2_17_x86_64.whl", None),
+        ("a-1-py3-none-any.whl", None),
+        ("a-1-cp310-cp310-manylinux_2_17_x86_64.whl", "py310"),
+        ("a-1-cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "py312"),
+    ],
+)
+def test_wheels_bound_to_a_python_version(wheel, bound):
+    assert bound_python(wheel) == bound

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import aws_cdk as cdk_lib
@@ -228,3 +229,18 @@ def test_the_oldest_assemblies_and_unfinished_copies_are_removed(project, assemb
     assert {"k0", "last"} < kept
     assert not {"k1", ".new-killed"} & kept
     assert len(kept) == assembly_cache._MOST_KEPT
+
+
+def test_two_processes_keep_the_same_assembly(project, assembly, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from tritonstack.base.paths import Project;"
+        "from tritonstack.operations.deploying.assembly import Assembly;"
+        "from tritonstack.operations.deploying.assembly_cache import AssemblyCache;"
+        "cache, assembly = AssemblyCache(Project(Path(sys.argv[1]))), Assembly(Path(sys.argv[2]));"
+        "[cache.keep('k', assembly) for _ in range(20)]"
+    )
+    python = shutil.which("python") or "python3"
+    command = [python, "-c", code, str(project.root), str(assembly.folder)]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert AssemblyCache(project).find("k", tmp_path / "copy") is not None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operations.logs.strict_events import StrictEvents
+from tritonstack.base.error_kinds import AwsCallError
 from tritonstack.operations.logs.reading import (
     OVERLAP_MS,
     LogCursor,
@@ -111,3 +112,10 @@ def test_following_ends_with_the_build_after_its_last_line(events):
     follow_log(log, on_lines=lambda lines: shown.extend(messages(lines)), ended=ended, pause=lambda: None)
     assert shown == list(late.values())
     assert next(polls) < 10
+
+
+def test_a_missing_permission_names_its_action(events):
+    events.denied = "User: arn:aws:iam::1:user/ann is not authorized to perform: logs:FilterLogEvents"
+    with pytest.raises(AwsCallError, match="permission logs:FilterLogEvents") as caught:
+        cursor(events).new_lines()
+    assert "logs:FilterLogEvents" in str(caught.value.remedy)

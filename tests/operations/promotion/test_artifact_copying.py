@@ -167,3 +167,13 @@ def test_a_broken_connection_is_tried_again(tmp_path, silent, slow):
     except CopyError:
         assert silent == range(1, 100)
     assert [pause for pause in pauses if pause > PAUSES_S[0]] == list(slow)
+
+
+def test_other_examples_than_those_of_the_manifest_are_not_copied(accounts, tmp_path):
+    dev = Dev(accounts, examples_sha256="ab" * 32)
+    dev.put("examples.json", b"{}")
+    with pytest.raises(DamagedArtifactError):
+        dev.copy()
+    with pytest.raises(DamagedArtifactError):
+        fetch_artifact(dev.artifact, dev.manifest, store=tmp_path, on_bytes=lambda _: None)
+    assert "manifest.json" not in dev.copied()

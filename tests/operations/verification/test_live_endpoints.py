@@ -23,6 +23,8 @@ from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.deployments import record_deployment
 from tritonstack.operations.events import new_event, record_event
+from tritonstack.operations.stacks import StackState
+from tritonstack.operations.verification.live import DeployedStack, deployed_stack
 from tritonstack.operations.verification.status import (
     EndpointStatus,
     Machines,
@@ -329,3 +331,18 @@ def test_deployments_and_verdicts_are_recorded_per_endpoint(deployed):
     for event in written:
         assert isinstance(event, Event)
         s3.delete_object(Bucket=deployed.bucket, Key=event.key)
+
+
+def test_a_stuck_stack_is_reported_although_its_endpoint_serves(deployed, monkeypatch):
+    look = deployed_stack
+
+    def stuck(cloud: Cloud, name: str) -> DeployedStack | None:
+        stack = look(cloud, name)
+        return stack and dataclasses.replace(
+            stack, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
+        )
+
+    monkeypatch.setattr("tritonstack.operations.verification.status.deployed_stack", stuck)
+    (drift,) = deployed.status().drift
+    assert drift.startswith("stack: ")
+    assert drift.endswith("_FAILED: no rights")

@@ -1,7 +1,4 @@
-"""The report in a real Chromium: errors, accessibility, keyboard, print, screenshots, and reloads.
-
-`UPDATE_SNAPSHOTS=1 pytest` with this file takes new screenshots.
-"""
+"""The report in a real Chromium: errors, accessibility, keyboard, print, and reloads."""
 
 from __future__ import annotations
 

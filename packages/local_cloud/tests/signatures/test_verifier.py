@@ -159,6 +159,8 @@ def test_missing_and_malformed_parts_are_denied():
     )
     assert denial(with_headers(request, authorization="Basic abc")) is Reason.UNSUPPORTED
     assert denial(with_headers(request, x_amz_date="yesterday")) is Reason.INCOMPLETE
+    without_region = dict(request.header_pairs)["Authorization"].replace(f"/{REGION}/", "//")
+    assert denial(with_headers(request, authorization=without_region)) is Reason.INCOMPLETE
     doubled = dataclasses.replace(request, header_pairs=(*request.header_pairs, request.header_pairs[-1]))
     assert denial(doubled) is Reason.INCOMPLETE
     for target in ("http://localhost:4566/", "*", "", "/a#b", "/a\tb", "/\xff"):
