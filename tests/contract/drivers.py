@@ -201,7 +201,7 @@ class Driver(ABC):
 
     ways = tuple(Way)
     release: Release | None
-    """The Triton release of its servers, None where nobody said."""
+    """The Triton release of its servers, None if it is unknown."""
 
     def __init__(self) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="contract-")

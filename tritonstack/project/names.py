@@ -61,11 +61,11 @@ def _ignored(file: Path, remedy: str, reason: str = "") -> FileViolation:
     return FileViolation(file, None, "", f"ignored{reason}", remedy, code=UnusableNameError.code)
 
 
-def require_known(name: str, choices: Iterable[str], complaint: str) -> None:
-    """Raise UsageError with the closest of the choices if a name is none of them."""
+def require_known(name: str, choices: Iterable[str], complaint: str, *, heading: str = "it has") -> None:
+    """Raise UsageError if a name is none of the choices; name the closest, or list them under a heading."""
     names = list(choices)
     if name not in names:
         suggestion = closest(name, names)
-        listed = f"it has: {', '.join(names[:10]) or 'none'}"
+        listed = f"{heading}: {', '.join(names[:10]) or 'none'}"
         remedy = f"did you mean '{suggestion}'?" if suggestion else listed
         raise UnknownNameError(f"{complaint} {name!r}", remedy=remedy)

@@ -203,6 +203,7 @@ def keys(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 )
 def test_each_edit_of_a_real_file_changes_one_key_and_no_other_line(file: Path, newline: str) -> None:
     text = (REPOSITORY / file).read_bytes().decode().replace("\n", newline)
+    edits = 0
     for *parents, name in keys(load_yaml(text)):
         for key, value in ((name, None), (name, "changed"), ("new", [1])):
             try:
@@ -218,3 +219,5 @@ def test_each_edit_of_a_real_file_changes_one_key_and_no_other_line(file: Path, 
             assert text.count("#") == after.count("#") or value is None
             differences = difflib.SequenceMatcher(None, text.splitlines(), after.splitlines()).get_opcodes()
             assert sum(kind != "equal" for kind, *_ in differences) <= 2
+            edits += 1
+    assert edits >= 3

@@ -65,14 +65,16 @@ def _in_processing(cloud: Cloud, base: str, model: str) -> LoggedBuild | None:
             job: Mapping[str, Any] = client.describe_processing_job(ProcessingJobName=name)
         return job
 
+    def read_state(name: str) -> JobState:
+        return processing_state(describe(name))
+
     latest_first = {"NameContains": f"{stack}-", "SortBy": "CreationTime", "SortOrder": "Descending"}
     listed = pages(client, "list_processing_jobs", "ProcessingJobSummaries", **latest_first)
     names = (job["ProcessingJobName"] for job in listed)
     for name in islice((name for name in names if naming.build_stack_of_job(name) == stack), LATEST):
         job = describe(name)
         if _option(job["AppSpecification"].get("ContainerArguments", []), "--model") == model:
-            read_state = partial(lambda name: processing_state(describe(name)), name)
-            return LoggedBuild(model, job["CreationTime"], processing_state(job), read_state)
+            return LoggedBuild(model, job["CreationTime"], processing_state(job), partial(read_state, name))
     return None
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tritonstack.base.error_kinds import PromotionRejectedError, UnknownNameError
+from tritonstack.base.error_kinds import PromotionRejectedError
 from tritonstack.base.errors import UsageError, shown_path
-from tritonstack.base.yaml import closest
 from tritonstack.project.checks.compatibility import (
     described_gpu,
     described_target,
@@ -20,6 +19,7 @@ from tritonstack.project.checks.compatibility import (
     unbuilt,
 )
 from tritonstack.project.custom_images import OwnImage, endpoint_image, endpoint_images
+from tritonstack.project.names import require_known
 from tritonstack.project.workspace import ServedModel, Workspace
 from tritonstack.records.lock_writing import LockChange
 from tritonstack.records.locks import Entry, Lock, LockedImage, Promoted
@@ -122,12 +122,7 @@ def lock_after(target: Workspace, items: Iterable[LockChange], promoted: Promote
 def _require_served(target: Workspace, models: Collection[str]) -> None:
     served = sorted({model for endpoint in target.spec.endpoints.values() for model in endpoint.models})
     for model in models:
-        if model not in served:
-            suggestion = closest(model, served)
-            raise UnknownNameError(
-                f"{target.spec.name!r} does not serve model {model!r}",
-                remedy=f"did you mean {suggestion!r}?" if suggestion else f"it serves: {', '.join(served)}",
-            )
+        require_known(model, served, f"{target.spec.name!r} does not serve model", heading="it serves")
 
 
 def _artifacts(

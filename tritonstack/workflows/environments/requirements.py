@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import closest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.preflight import Preflight, PreflightError, preflight
 from tritonstack.project.checks.compatibility import unbuilt
@@ -47,12 +45,7 @@ def chosen_environments(project: Project, names: Collection[str]) -> list[str]:
     """Return the permanent environments of a project with these names, all by default; reject others."""
     existing = environment_names(project)
     for name in names:
-        if name not in existing:
-            suggestion = closest(name, existing)
-            raise UnknownNameError(
-                f"unknown environment {name!r}",
-                remedy=f"did you mean '{suggestion}'?" if suggestion else f"available: {', '.join(existing)}",
-            )
+        require_known(name, existing, "unknown environment", heading="available")
     return [name for name in existing if not names or name in names]
 
 

@@ -35,13 +35,15 @@ def describe_model(
     live: Sequence[tuple[Workspace, LiveState]],
     gaps: Gaps,
     *,
-    without: Collection[str] = (),
+    unread_environments: Collection[str] = (),
 ) -> ReportedModel:
     """Return a model with its artifact: from this machine, or from an environment that was read.
 
-    The locks of the environments `without` are not read.
+    The locks of `unread_environments` are not read.
     """
-    inspection = gaps.attempt(f"model {name}", lambda: inspect(session, name, unread_environments=without))
+    inspection = gaps.attempt(
+        f"model {name}", lambda: inspect(session, name, unread_environments=unread_environments)
+    )
     if inspection is None:
         return ReportedModel(name, "", "")
     spec, digest = inspection.spec, inspection.shown.digest if inspection.shown else None

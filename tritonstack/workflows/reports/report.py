@@ -227,7 +227,7 @@ def _models(
         if missing.attempt(f"lock of {name}", partial(load_lock, session.project.lock_file(name))) is None
     ]
     return tuple(
-        describe_model(session, name, read, missing, without=invalid)
+        describe_model(session, name, read, missing, unread_environments=invalid)
         for name in model_names(session.project)
         if name in served or not workspaces
     )

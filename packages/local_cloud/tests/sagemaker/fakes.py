@@ -90,7 +90,7 @@ class ScriptedStream:
 class StrictFakeTriton(BlockingServer):
     """Fakes a Triton server; the container's Environment is its script.
 
-    FAKE_STARTS   "no": never becomes ready; "never": goes on starting until it is stopped
+    FAKE_STARTS   "no": never becomes ready; "never": stays in its start until it is stopped
     FAKE_ANSWER   what it answers to a body of `ask`
     A body of `hold` is answered when `released` is set, `status=N` with that status; `slow` and `dead` are
     not answered, and nothing is any more after `die`. It rejects every other method, path and body, and every

@@ -1,7 +1,7 @@
 """Access keys: one random secret per cloud, and one derived secret key per account.
 
 A key that starts with `AKIA0000` ends with the account it belongs to; keys issued by STS or IAM belong to
-the account that issued them (access/issued_keys.py); every other key is denied.
+the account that issued them (moto_patches/iam.py); every other key is denied.
 """
 
 from __future__ import annotations
