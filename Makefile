@@ -86,7 +86,7 @@ setup-dev: ## install what setup installs, and the tools of tests and lint
 setup-release: $(RELEASE) ## install only what builds and publishes the wheels
 
 server: $(RUNTIME) ## install the local Triton server
-	@.venv/bin/python -m tritonstack.runtime.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
+	@.venv/bin/python -m tritonstack.triton.install --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 
 lock: setup-dev ## resolve pyproject.toml into requirements*.txt
 	@.venv/bin/python tools/lock_requirements.py
@@ -125,7 +125,7 @@ $(CLI): requirements.txt pyproject.toml | $(VENV)
 	@touch $@
 
 $(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
-	@.venv/bin/python -m tritonstack.runtime.install --check --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
+	@.venv/bin/python -m tritonstack.triton.install --check --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 	@echo "installing the Python packages of requirements-local.txt (1 GB of downloads: about two minutes the first time)"
 	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
 		|| echo "the index of PyTorch's CPU builds cannot be reached: installing the CUDA build from PyPI (3 GB more)"

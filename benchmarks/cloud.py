@@ -36,7 +36,7 @@ from benchmarks.footprint import footprint, idle_processor
 from benchmarks.measuring import WARM_UP, stopwatch
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
-from tritonstack.runtime import TritonServer, find_installation
+from tritonstack.triton import TritonServer, find_installation
 from tritonstack_local import process
 from tritonstack_local.settings import CloudSettings
 

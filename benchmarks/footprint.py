@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.runtime.processor_time import processor_seconds, tree
+from tritonstack.triton.processor_time import processor_seconds, tree
 
 
 @dataclass(frozen=True)

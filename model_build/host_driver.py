@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from model_build.errors import ModelBuildError
 from tritonstack.base.error_kinds import MachineError
-from tritonstack.reference.drivers import least_driver
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.drivers import least_driver
+from tritonstack.facts.releases import RELEASES
 
 _QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"

@@ -9,9 +9,9 @@ from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document
 from tritonstack.project.files.contents import numpy_violations
-from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
+from tritonstack.triton import TritonInstallation
 
 _PACKAGES = re.compile(r"python(3\.\d+)/site-packages")
 ELSEWHERE = "build without --local, which checks in the serving image"

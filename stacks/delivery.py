@@ -32,7 +32,7 @@ from tritonstack.constructs.iam.granted_role import GrantedRole, explain_pattern
 from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
-from tritonstack.reference.bootstrap import BootstrapRole
+from tritonstack.facts.bootstrap import BootstrapRole
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _SESSION_HOURS: Mapping[DeliveryRole, int] = {

@@ -12,12 +12,12 @@ from tritonstack.base.error_kinds import InstanceTypeError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import FieldPath
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.project.checks.compatibility import unbuilt
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, EndpointSpec, MultiModelEndpoint, Variant
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.projects import add_builder
 from tritonstack.base.paths import Project
+from tritonstack.facts.drivers import HOST_IMAGES, ami_violation, cuda_violation
+from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.facts.images import has_image
+from tritonstack.facts.regions import OFFERED
+from tritonstack.facts.releases import RELEASES, TritonRelease
 from tritonstack.project.build_machines import build_machine_for
-from tritonstack.reference.drivers import HOST_IMAGES, ami_violation, cuda_violation
-from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
-from tritonstack.reference.images import has_image
-from tritonstack.reference.regions import OFFERED
-from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.spec.endpoints.endpoint_rules import MULTI_MODEL_GPUS
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

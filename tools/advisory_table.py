@@ -1,4 +1,4 @@
-"""Write tritonstack/reference/advisories/table.py from NVIDIA's security advisories (CSAF).
+"""Write tritonstack/facts/advisories/table.py from NVIDIA's security advisories (CSAF).
 
 Clone https://github.com/NVIDIA/product-security, then run `python -m tools.advisory_table FOLDER`.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).resolve().parent.parent / "tritonstack" / "reference" / "advisories" / "table.py"
+TABLE = Path(__file__).resolve().parent.parent / "tritonstack" / "facts" / "advisories" / "table.py"
 _PRODUCT = "Triton Inference Server"
 _RELEASE = re.compile(r"\d\d\.\d\d")
 _RELEASES_OF_VERSIONS = {"2.40": "23.11"}

@@ -15,7 +15,7 @@
     containers/serving/      what Python models find in the project's own image
     model_build/environments/requirements-timm.txt
                              what builds of timm models fetch
-    tritonstack/runtime/          the local server, whose packages and versions are in the file itself
+    tritonstack/triton/          the local server, whose packages and versions are in the file itself
 
 uv resolves for every Python and platform at once; this writes the result with the hashes of all files of a
 version, so that pip installs no other file. A version that a file already has is kept as long as
@@ -62,7 +62,7 @@ CPU_TORCH = {
 https://download.pytorch.org/whl/cpu/torch/, shows the hashes."""
 CUDA = re.compile(r"(nvidia-|cuda-|triton==)")
 """Packages that only PyPI's PyTorch needs, not its CPU build."""
-EMBEDDED = ROOT / "tritonstack" / "runtime" / "requirements-embedded.txt"
+EMBEDDED = ROOT / "tritonstack" / "triton" / "requirements-embedded.txt"
 TIMM = "model_build/environments/requirements-timm.txt"
 BUILDER = "containers/builder"
 BUILDER_NEEDS = ("boto3", "pydantic", "PyYAML", "numpy", "tritonclient")

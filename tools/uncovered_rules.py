@@ -23,7 +23,7 @@ TESTS = (
     "tests/model_build/inputs/test_input_rows.py",
     "tests/project",
     "tests/records",
-    "tests/reference/test_regions.py",
+    "tests/facts/test_regions.py",
     "tests/spec",
     "tests/workflows/test_new_files.py",
 )

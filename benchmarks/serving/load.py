@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.serving.requests import Body, spread
-from tritonstack.runtime.processor_time import processor_seconds
+from tritonstack.triton.processor_time import processor_seconds
 
 WARM_UP_S, WARM_UP_CONNECTIONS = 2, 16
 CHECKED = 8

@@ -25,12 +25,12 @@ from model_build.store.artifacts import read_manifest
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document, load_document
+from tritonstack.facts.container_variables import ContainerOptions, container_variables
+from tritonstack.facts.threads import Threads
 from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.reference.threads import Threads
-from tritonstack.runtime import TritonInstallation, TritonServer, find_installation
-from tritonstack.runtime.processor_time import tree
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.triton import TritonInstallation, TritonServer, find_installation
+from tritonstack.triton.processor_time import tree
 
 READY_WITHIN_S = 180
 BACKENDS = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}

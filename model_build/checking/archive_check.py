@@ -19,12 +19,12 @@ from model_build.data.cases import Case
 from model_build.errors import SilentModelError
 from model_build.repository.properties import read_instances
 from model_build.store.archive import PackedArchive
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
+from tritonstack.facts.threads import Threads
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import ParityReport
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
-from tritonstack.reference.threads import Threads
-from tritonstack.runtime import TritonInstallation, TritonServer
 from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
+from tritonstack.triton import TritonInstallation, TritonServer
 
 READY_WITHIN_S = 120.0
 AGAIN = "Triton got no heartbeat from a model process, as on an overloaded machine; retrying"

@@ -24,14 +24,14 @@ from model_build.repository.language import TEXT_OUT
 from model_build.store.archive import unpack_own
 from tritonstack.base.files import parse_json
 from tritonstack.client.streaming import read_responses, text_of
-from tritonstack.records.manifests import GenerationReport
-from tritonstack.reference.container_variables import (
+from tritonstack.facts.container_variables import (
     GENERATING,
     INFERENCE_TYPE,
     ContainerOptions,
 )
-from tritonstack.runtime import TritonResponse, TritonServer
-from tritonstack.runtime.server import SINGLE_MODEL_ROOT
+from tritonstack.records.manifests import GenerationReport
+from tritonstack.triton import TritonResponse, TritonServer
+from tritonstack.triton.server import SINGLE_MODEL_ROOT
 
 READY_WITHIN_S = 1800.0
 """Loading gigabytes, compiling, and profiling take minutes."""

@@ -24,10 +24,10 @@ from model_build.errors import ServingError, SilentModelError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.client import encode_request
 from tritonstack.client.codec import EncodedRequest
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.runtime import TritonInstallation, TritonServer
-from tritonstack.runtime.errors import TritonFailedError, TritonRequestError
-from tritonstack.runtime.processor_time import processor_seconds
+from tritonstack.facts.container_variables import ContainerOptions, container_variables
+from tritonstack.triton import TritonInstallation, TritonServer
+from tritonstack.triton.errors import TritonFailedError, TritonRequestError
+from tritonstack.triton.processor_time import processor_seconds
 
 MOST_CALLERS, WAVE_S = 32, 2.0
 """Concurrent callers, and the time within which one core would answer all of them: slow models have fewer."""

@@ -21,8 +21,8 @@ from model_build.errors import ServingError, SilentModelError
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
-from tritonstack.runtime import TritonFailedError, TritonInstallation, TritonResponse, TritonServer
-from tritonstack.runtime.server import LOG_NAME
+from tritonstack.triton import TritonFailedError, TritonInstallation, TritonResponse, TritonServer
+from tritonstack.triton.server import LOG_NAME
 
 Array = NDArray[Any]
 Parameters = Mapping[str, int | str | bool]

@@ -27,11 +27,11 @@ from model_build.errors import ServingError
 from model_build.repository.properties import read_properties
 from model_build.resources import available_memory
 from model_build.store.archive import unpack_own
+from tritonstack.facts.container_variables import ContainerOptions
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import LatencyReport, ParityReport
-from tritonstack.reference.container_variables import ContainerOptions
-from tritonstack.runtime import TritonServer
-from tritonstack.runtime.server import count_gpus
+from tritonstack.triton import TritonServer
+from tritonstack.triton.server import count_gpus
 
 HOSTED_AS = "tritonstack-check"
 SMALL_BYTES, MEMORY_FOR_BOTH = 256 << 20, 4 << 30

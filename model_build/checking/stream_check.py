@@ -31,10 +31,10 @@ from model_build.data.cases import Case
 from model_build.errors import ParityError, ServingError
 from model_build.store.archive import unpack_own
 from tritonstack.client.streaming import flat_inputs, read_responses, response_array
+from tritonstack.facts.container_variables import ContainerOptions
 from tritonstack.records.comparing import Comparison
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.container_variables import ContainerOptions
-from tritonstack.runtime import TritonResponse, TritonServer, TritonTimeoutError
+from tritonstack.triton import TritonResponse, TritonServer, TritonTimeoutError
 
 RESPONSES_WITHIN_S = 60.0
 """All responses to one request; most models send them in seconds."""

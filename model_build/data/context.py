@@ -11,6 +11,7 @@ from model_build.data.cases import Case
 from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import (
     CandidateReport,
     EnvironmentReport,
@@ -18,10 +19,9 @@ from tritonstack.records.manifests import (
     TensorSpec,
     split_choice,
 )
-from tritonstack.reference.targets import Target
-from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import Precision
+from tritonstack.triton import TritonInstallation
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from model_build.engines.shared_files import SharedFiles
 from model_build.engines.trtexec import EngineOrder, version_of_banner, version_of_plan
 from model_build.errors import BuildMachineError, EngineError
-from tritonstack.reference.releases import TritonRelease
+from tritonstack.facts.releases import TritonRelease
 
 TAIL_LINES = 25
 ERROR = "[E] "

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tritonstack.base.error_kinds import MachineError
-from tritonstack.reference.targets import Target
+from tritonstack.facts.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 
 DEVICE = Path("/dev/nvidiactl")

@@ -25,8 +25,8 @@ from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps
 from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.reference.releases import RELEASES, TritonRelease
-from tritonstack.reference.targets import Target, hardware_of, release_of
+from tritonstack.facts.releases import RELEASES, TritonRelease
+from tritonstack.facts.targets import Target, hardware_of, release_of
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tensorrt_rules import capability_violations, tensorrt_violations

@@ -24,8 +24,8 @@ from model_build.served import adapt_environment, choose_packages, watch_stubs
 from model_build.store import archive
 from model_build.store.locking import only_one
 from tritonstack.base.files import sha256_of
+from tritonstack.facts.releases import RELEASES
 from tritonstack.records.manifests import EnvironmentReport
-from tritonstack.reference.releases import RELEASES
 
 ARCHIVE_NAME = "env.tar.gz"
 REPORT_NAME = "report.json"

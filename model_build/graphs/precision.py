@@ -28,8 +28,8 @@ from model_build.graphs.readable import make_readable
 from model_build.progress import BuildSteps
 from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.files import folder_bytes
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import RECORDED, CandidateReport, ParityReport
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.openvino_rules import openvino_violations
 

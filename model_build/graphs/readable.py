@@ -15,8 +15,8 @@ import onnx
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import UnsupportedModelError
-from tritonstack.reference.releases import RELEASES, TritonRelease
-from tritonstack.reference.targets import Target, release_of
+from tritonstack.facts.releases import RELEASES, TritonRelease
+from tritonstack.facts.targets import Target, release_of
 
 _STANDARD = ("", "ai.onnx")
 _OLD_TYPES = range(onnx.TensorProto.BFLOAT16 + 1)

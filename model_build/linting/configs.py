@@ -17,7 +17,7 @@ from model_build.repository.layout import is_ensemble
 from tritonstack.base.error_kinds import EndpointMismatchError
 from tritonstack.base.files import read_json
 from tritonstack.base.yaml import suggest
-from tritonstack.reference.container_variables import CACHE, INFERENCE_TYPE
+from tritonstack.facts.container_variables import CACHE, INFERENCE_TYPE
 
 _MODE = EndpointMismatchError.code
 LARGEST_TREES = 64 << 20

@@ -24,7 +24,7 @@ from model_build.repository.layout import (
 )
 from model_build.repository.locating import line_of
 from tritonstack.base.error_kinds import CompositionError, EndpointMismatchError
-from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
+from tritonstack.facts.container_variables import DEFAULT_MODEL_NAME
 
 _LAYOUT, _MODE = LayoutError.code, EndpointMismatchError.code
 _PARTS = CompositionError.code

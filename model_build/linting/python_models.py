@@ -23,9 +23,9 @@ from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
 from model_build.repository.contradictions import PLATFORMS
 from tritonstack.base.error_kinds import ModelCodeError
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS
+from tritonstack.facts.releases import RELEASES
 from tritonstack.project.files.model_calls import called_models
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS
-from tritonstack.reference.releases import RELEASES
 
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"

@@ -17,7 +17,7 @@ from model_build.errors import ServingError
 from model_build.recipes.pipeline import Pipeline
 from model_build.repository.flattening import MemberFolder
 from tritonstack.client import decode_reply, encode_request
-from tritonstack.runtime import TritonInstallation, TritonServer
+from tritonstack.triton import TritonInstallation, TritonServer
 
 Array = NDArray[Any]
 READY_WITHIN_S = 300.0

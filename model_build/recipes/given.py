@@ -23,8 +23,8 @@ from model_build.repository.parts import ModelProperties, add_graph_model
 from tritonstack.base.error_kinds import UntrustedPickleError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 
 Array = NDArray[Any]

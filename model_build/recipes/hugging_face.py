@@ -28,8 +28,8 @@ from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import bound_python
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import ParityReport
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
     HuggingFaceRecipe,

@@ -16,8 +16,8 @@ from model_build.store.artifacts import read_manifest
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target, parse_target
 from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
-from tritonstack.reference.targets import Target, parse_target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tolerance import Precision
 

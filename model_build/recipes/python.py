@@ -38,9 +38,9 @@ from tritonstack.base.error_kinds import (
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target
 from tritonstack.project.files.model_files import helper_files, module_names
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.inputs import WRITE_ANSWERS, WRITE_RESPONSES
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe

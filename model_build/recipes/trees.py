@@ -23,9 +23,9 @@ from model_build.recipes.given import describe_cases, untrusted_pickle, write_gr
 from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, ModelMismatchError
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target, release_of
 from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import Target, release_of
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TreesRecipe
 

@@ -41,13 +41,13 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import sha256_of
 from tritonstack.base.source_files import copy_file
 from tritonstack.base.yaml import Document
+from tritonstack.facts.container_variables import ContainerOptions, container_variables
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.reference.targets import Target
-from tritonstack.runtime import TritonServer
 from tritonstack.spec.models.inputs import NEEDS_VNNI
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import TritonRecipe
+from tritonstack.triton import TritonServer
 
 PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pth", ".ckpt")
 """Suffixes of pickles. In Triton repositories, .pt files are TorchScript, and .bin files belong "

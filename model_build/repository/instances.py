@@ -8,7 +8,7 @@ from typing import Any
 from model_build.repository.config import model_config_schema
 from tritonstack.base.error_kinds import InvalidValueError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
-from tritonstack.reference.targets import Target
+from tritonstack.facts.targets import Target
 from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
 
 

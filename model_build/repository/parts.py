@@ -31,9 +31,9 @@ from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document, Violation, suggest
+from tritonstack.facts.targets import Target
+from tritonstack.facts.threads import graph_instances
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import Target
-from tritonstack.reference.threads import graph_instances
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.openvino_rules import OPENVINO
 from tritonstack.spec.models.triton_options import Batching, TritonOptions

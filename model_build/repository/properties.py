@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model_build.repository.config import CONFIG_NAME, model_config_schema, read_config
-from tritonstack.reference.threads import GRAPH_THREADS, TREE_THREADS
+from tritonstack.facts.threads import GRAPH_THREADS, TREE_THREADS
 
 GRAPH_FILES = "model.onnx*"
 """Files that every instance of a Python model loads again: its graph and the graph's weights."""

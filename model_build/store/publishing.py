@@ -22,9 +22,9 @@ from model_build.store.aws_errors import explain
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
+from tritonstack.facts.conditional_writes import AGAIN_CODES, CONFLICT_CODES
 from tritonstack.records.examples import EXAMPLES_NAME, parse_examples
 from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
-from tritonstack.reference.conditional_writes import AGAIN_CODES, CONFLICT_CODES
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED_CODES = CONFLICT_CODES | AGAIN_CODES

@@ -10,8 +10,8 @@ from model_build.progress import BuildSteps
 from model_build.store.artifacts import ArtifactStore, BuildKey, read_manifest, verify_artifact
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
+from tritonstack.facts.targets import Target, parse_target
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.targets import Target, parse_target
 
 
 def fits(target: Target, requested: Sequence[Target]) -> bool:

@@ -9,7 +9,7 @@ from aws_cdk.assertions import Template
 
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.facts.hardware import INSTANCE_TYPES
 from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 

@@ -15,9 +15,9 @@ import pytest
 from tests.containers.stand_in_base.gather import REPOSITORY, StandInBase
 from tritonstack.base import files
 from tritonstack.base.paths import find_project
-from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
-from tritonstack.runtime.installation import find_embedded
-from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack.triton.docker_engine import NoEngineError, docker_engine
+from tritonstack.triton.installation import find_embedded
+from tritonstack.triton.sandbox import EXPOSE
 from tritonstack_local.container_group import ContainerGroup
 
 PROJECT = find_project(Path(__file__).parent)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tritonstack.runtime import TritonResponse
+from tritonstack.triton import TritonResponse
 
 CONFIG = """
 backend: "python"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
-from tritonstack.runtime import TritonFailedError
+from tritonstack.triton import TritonFailedError
 from tritonstack_local.container_group import ContainerGroup
 from tritonstack_local.sagemaker.servers.container_servers import ContainerServer, ContainerStarter
 from tritonstack_local.sagemaker.servers.server import ServerOrder
@@ -183,7 +183,7 @@ def run(engine: docker.DockerClient, image: object, script: str, **options: obje
 def test_builder_runs_as_an_unprivileged_user(engine, lean_builder_image):
     script = (
         "import pydantic, yaml, numpy; from pathlib import Path; "
-        "from tritonstack.runtime import find_installation as find; "
+        "from tritonstack.triton import find_installation as find; "
         "print(numpy.__version__, find(home=Path('/nowhere')).kind)"
     )
     output = run(

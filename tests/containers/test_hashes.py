@@ -13,7 +13,7 @@ LOCKS = sorted(
     for pattern in (
         "requirements*.txt",
         "containers/*/*.txt",
-        "tritonstack/runtime/requirements*.txt",
+        "tritonstack/triton/requirements*.txt",
         "model_build/environments/requirements*.txt",
     )
     for file in ROOT.glob(pattern)
@@ -26,7 +26,7 @@ INSTALLERS = sorted(
         "containers/*/Dockerfile",
         "containers/*.sh",
         "stacks/**/*.py",
-        "tritonstack/runtime/*.py",
+        "tritonstack/triton/*.py",
         "tools/*.py",
     )
     for file in ROOT.glob(pattern)
@@ -64,7 +64,7 @@ def test_known_files_are_included():
         "requirements-dev.txt",
         "requirements-local.txt",
         "requirements.txt",
-        "tritonstack/runtime/requirements-embedded.txt",
+        "tritonstack/triton/requirements-embedded.txt",
     }
 
 
@@ -98,7 +98,7 @@ def test_pip_installs_nothing_without_its_hash():
 
 
 def test_the_embedded_server_is_installed_with_hashes():
-    text = (ROOT / "tritonstack" / "runtime" / "install.py").read_text()
+    text = (ROOT / "tritonstack" / "triton" / "install.py").read_text()
     (call,) = re.findall(r"options = \[(.*?)\]", text, flags=re.S)
     assert '"--require-hashes"' in call
 

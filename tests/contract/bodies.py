@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonstack.runtime import TritonResponse
+from tritonstack.triton import TritonResponse
 
 JSON = "application/json"
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 
 from tests.contract import models
 from tritonstack.base.paths import find_project
-from tritonstack.runtime import (
+from tritonstack.triton import (
     ServeRejectedError,
     TritonFailedError,
     TritonRequestError,
@@ -30,7 +30,7 @@ from tritonstack.runtime import (
     TritonServer,
     find_installation,
 )
-from tritonstack.runtime.connections import NO_HEADERS, ConnectionPool
+from tritonstack.triton.connections import NO_HEADERS, ConnectionPool
 
 DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
 MULTI_MODEL = "SAGEMAKER_MULTI_MODEL"

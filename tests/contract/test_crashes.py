@@ -17,7 +17,7 @@ from tests.contract.drivers import (
     Driver,
     MultiModel,
 )
-from tritonstack.runtime import TritonFailedError, TritonRequestError, TritonTimeoutError
+from tritonstack.triton import TritonFailedError, TritonRequestError, TritonTimeoutError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_server]
 

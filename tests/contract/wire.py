@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from tests.contract.bodies import JSON
 from tests.contract.drivers import NO_HEADERS, Server
 from tritonstack.base.http_replies import ReplyReader
-from tritonstack.runtime import TritonResponse
+from tritonstack.triton import TritonResponse
 
 
 def exchange(server: Server, *messages: bytes) -> TritonResponse | None:

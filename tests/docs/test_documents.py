@@ -12,7 +12,7 @@ from model_build.graphs.candidates import LEAST_GAIN
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Record, load_document
 from tritonstack.cli.registry import COMMANDS
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.releases import RELEASES
 from tritonstack.spec.environments.delivery import DeliverySpec
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec

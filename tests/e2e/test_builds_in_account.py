@@ -28,7 +28,7 @@ from tritonstack.base.naming import EVENTS
 from tritonstack.operations.aws import cloud_of
 from tritonstack.project.loading import load_workspace
 from tritonstack.records.locks import Lock, load_lock
-from tritonstack.runtime.sandbox import why_no_namespaces
+from tritonstack.triton.sandbox import why_no_namespaces
 
 pytestmark = [
     pytest.mark.soak,

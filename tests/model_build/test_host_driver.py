@@ -8,8 +8,8 @@ import pytest
 from model_build.host_driver import DriverError, require_driver
 from model_build.job import BuildOrder, run_order
 from tests.projects import write_project
-from tritonstack.reference.drivers import least_driver
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.drivers import least_driver
+from tritonstack.facts.releases import RELEASES
 
 GPU = ["sm86-trt10.9", "sm86"]
 

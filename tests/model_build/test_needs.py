@@ -15,8 +15,8 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import write_model
 from tritonstack.base.errors import FileViolation, InvalidFilesError, UsageError
 from tritonstack.base.paths import find_project
-from tritonstack.runtime import find_installation
-from tritonstack.runtime.installation import RECORD_NAME
+from tritonstack.triton import find_installation
+from tritonstack.triton.installation import RECORD_NAME
 
 EMBEDDING: dict[str, Any] = {"kind": "text-embedding"}
 STEPS = {"kind": "ensemble", "steps": [{"model": "a"}, {"model": "b"}]}

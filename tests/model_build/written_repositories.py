@@ -16,10 +16,10 @@ from tests.manifests import manifest
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import parse_target
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.targets import parse_target
-from tritonstack.runtime import TritonInstallation
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.triton import TritonInstallation
 
 SERVER = TritonInstallation(
     kind="embedded",

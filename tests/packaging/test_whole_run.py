@@ -17,7 +17,7 @@ import yaml
 from tests.e2e.played_programs import write_programs
 from tests.packaging.wheels import ROOT, Installed
 from tritonstack.base.paths import find_project
-from tritonstack.runtime.sandbox import why_no_namespaces
+from tritonstack.triton.sandbox import why_no_namespaces
 
 pytestmark = pytest.mark.soak
 

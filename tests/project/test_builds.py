@@ -14,6 +14,7 @@ from tests.project.one_endpoint import complaints, environment
 from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
+from tritonstack.facts.hardware import INSTANCE_TYPES
 from tritonstack.project.build_machines import (
     BuildMachine,
     CodeBuildMachine,
@@ -28,7 +29,6 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.project.quotas import needed_quotas
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, LockedArtifact, Promoted, RolledBack
-from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.environments.builds import runs_processing_jobs
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

@@ -12,7 +12,7 @@ import yaml
 from tests.project.one_endpoint import names
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import load_document
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.releases import RELEASES
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tensorrt_rules import tensorrt_violations

@@ -10,8 +10,8 @@ PRODUCT = ("tritonstack", "model_build", "stacks", "packages")
 ALONE = (
     "tritonstack/base/files.py",
     "model_build/served/",
-    "tritonstack/runtime/backends/",
-    "tritonstack/runtime/inside/supervisor.py",
+    "tritonstack/triton/backends/",
+    "tritonstack/triton/inside/supervisor.py",
     "packages/local_cloud/tritonstack_local/codebuild/machines/agent.py",
 )
 """The reader, and programs without this package, which read what the build or their parent wrote."""

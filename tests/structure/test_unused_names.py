@@ -19,7 +19,7 @@ CALLED_BY_OTHERS = {
     "TritonSerializer": "users of the SageMaker SDK",
     "TritonDeserializer": "users of the SageMaker SDK",
 }
-UNIMPORTED = ("tritonstack.cli.commands", "tritonstack.runtime.backends", "model_build.served")
+UNIMPORTED = ("tritonstack.cli.commands", "tritonstack.triton.backends", "model_build.served")
 """Packages that the command line imports by name, or that run inside of Triton."""
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.operations.deploying.test_cdk_program import npm_package, script
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.runtime.install import SITE_PACKAGES
-from tritonstack.runtime.installation import RECORD_NAME
+from tritonstack.triton.install import SITE_PACKAGES
+from tritonstack.triton.installation import RECORD_NAME
 from tritonstack.workflows.installation import doctor, setup
 from tritonstack.workflows.reporter import NullReporter
 from tritonstack.workflows.session import Session
@@ -140,7 +140,7 @@ def test_the_json_of_setup_is_one_document(
     monkeypatch.setattr(setup, "node_major", lambda: 22)
     monkeypatch.setattr(setup, "cdk_is_current", lambda _: True)
     monkeypatch.setattr(setup, "write_cdk_command", lambda *_: None)
-    monkeypatch.setattr("tritonstack.runtime.install._build", build)
+    monkeypatch.setattr("tritonstack.triton.install._build", build)
     monkeypatch.setenv("TRITONSTACK_HOME", str(tmp_path / "home"))
     for installed in (["server"], []):
         assert run(["--project", str(project.root), "--json", "setup"]) == 0

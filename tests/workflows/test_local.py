@@ -12,7 +12,7 @@ import pytest
 from tritonstack.base.errors import InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
-from tritonstack.runtime import sandbox
+from tritonstack.triton import sandbox
 from tritonstack.workflows import CloudOptions, Session, down, down_all, up
 from tritonstack.workflows.local import up as module
 from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds

@@ -12,10 +12,7 @@ UNCOMMITTED = "+uncommitted"
 """Suffix of a commit id if files differed from that commit."""
 BUILD_CODE = (
     "model_build",
-    *(
-        f"tritonstack/{name}"
-        for name in ("base", "reference", "spec", "records", "project", "client", "runtime")
-    ),
+    *(f"tritonstack/{name}" for name in ("base", "facts", "spec", "records", "project", "client", "triton")),
 )
 """Folders of the build code. Model hashes do not cover them."""
 PINS = ("requirements.txt", "requirements.lock.txt", "constraints.txt")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tritonstack.base.error_kinds import ConstructError
 from tritonstack.base.yaml import closest
-from tritonstack.reference import images
-from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
-from tritonstack.reference.releases import RELEASES, TritonRelease
-from tritonstack.reference.threads import GRAPH_INSTANCES
+from tritonstack.facts import images
+from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.facts.releases import RELEASES, TritonRelease
+from tritonstack.facts.threads import GRAPH_INSTANCES
 
 _S3_URL = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.*)")
 _ECR_URI = re.compile(

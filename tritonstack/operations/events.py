@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json
 from tritonstack.base.naming import EVENTS
+from tritonstack.facts.conditional_writes import CONFLICT_CODES, INTERFERED_CODES
 from tritonstack.operations.aws import Cloud, list_if_present
 from tritonstack.operations.checkout import Checkout
 from tritonstack.operations.revisions import Revision, build_revision_of, revision_of
@@ -29,7 +30,6 @@ from tritonstack.records.locks import (
     image_kind,
 )
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.conditional_writes import CONFLICT_CODES, INTERFERED_CODES
 
 _READS_AT_ONCE = 8
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)

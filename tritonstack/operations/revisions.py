@@ -29,7 +29,7 @@ from tritonstack.project.workspace import Workspace
 SYNTH_CODE = (
     "app.py",
     "stacks",
-    *(f"tritonstack/{name}" for name in ("base", "reference", "spec", "records", "project", "constructs")),
+    *(f"tritonstack/{name}" for name in ("base", "facts", "spec", "records", "project", "constructs")),
 )
 """Files that synthesis reads."""
 

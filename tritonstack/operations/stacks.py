@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json
+from tritonstack.facts.bootstrap import Bootstrap
 from tritonstack.operations.aws import Cloud, if_present, pages
-from tritonstack.reference.bootstrap import Bootstrap
 
 CHANGE_SET = "cdk-deploy-change-set"
 """The CDK's name of the change set that a deployment executes."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tritonstack.base import naming
-from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
-from tritonstack.reference.regions import may_offer
+from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.facts.regions import may_offer
 from tritonstack.spec.environments.builds import GpuMachine, runs_processing_jobs
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

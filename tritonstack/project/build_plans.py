@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.yaml import suggest
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.project.build_machines import BuildMachine, ManualBuild, build_machine_for
 from tritonstack.project.recorded_choices import recorded_choices
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.models.build_permissions import BuildPermissions, permissions_of
 
 _PARTS = {

@@ -13,8 +13,8 @@ from pathlib import Path
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.paths import Project
+from tritonstack.facts.images import image_tag, image_uri
 from tritonstack.records.locks import ImageKind, LockedImage
-from tritonstack.reference.images import image_tag, image_uri
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"

@@ -10,9 +10,9 @@ from tritonstack.base import naming
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import LOCK_SUFFIX, Project
 from tritonstack.base.yaml import Document, FieldPath, load_document
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.project.files.model_hashes import ModelHash
 from tritonstack.records.locks import Lock, LockedArtifact, LockedImage
-from tritonstack.reference.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, MultiModelEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.templates import Instance

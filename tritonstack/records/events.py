@@ -13,9 +13,9 @@ from pydantic import Field
 from tritonstack.base.naming import EVENTS, Name
 from tritonstack.base.revisions import UncommittedFiles
 from tritonstack.base.yaml import Record
+from tritonstack.facts.targets import TargetText
 from tritonstack.records.load_tests import LoadTest
 from tritonstack.records.manifests import Digest
-from tritonstack.reference.targets import TargetText
 
 EventKind = Literal["built", "promoted", "deployed", "verified", "refuted", "rolled-back", "load-tested"]
 """promoted: into this environment. refuted: the deployed state or the outputs are wrong. rolled-back:

@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Choice, Record
+from tritonstack.facts.datatypes import DatatypeName
 from tritonstack.records.json_records import parse_record
 from tritonstack.records.manifests import Digest
-from tritonstack.reference.datatypes import DatatypeName
 from tritonstack.spec.models.tolerance import Tolerance
 
 EXAMPLES_NAME = "examples.json"

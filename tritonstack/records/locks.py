@@ -19,9 +19,9 @@ from tritonstack.base.errors import ErrorKind, FileViolation
 from tritonstack.base.naming import Name
 from tritonstack.base.revisions import UncommittedFiles
 from tritonstack.base.yaml import Document, FieldPath, Record, check_data, parse_yaml, read_text
+from tritonstack.facts.targets import TargetText, compete
 from tritonstack.records.events import Moment
 from tritonstack.records.manifests import Digest, Manifest
-from tritonstack.reference.targets import TargetText, compete
 
 ImageKind = Literal["cpu", "gpu"]
 """Kinds of machines that images are built for."""

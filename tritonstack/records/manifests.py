@@ -14,9 +14,9 @@ from pydantic import Field
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record
+from tritonstack.facts.datatypes import ELEMENT_BYTES, DatatypeName
+from tritonstack.facts.targets import TargetText
 from tritonstack.records.json_records import parse_record
-from tritonstack.reference.datatypes import ELEMENT_BYTES, DatatypeName
-from tritonstack.reference.targets import TargetText
 from tritonstack.spec.models.tolerance import Precision, Tolerance
 
 ARCHIVE_NAME = "model.tar.gz"

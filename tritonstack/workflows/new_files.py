@@ -16,12 +16,12 @@ from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.results import Internal
 from tritonstack.base.yaml import Document, closest, parse_document, read_text
+from tritonstack.facts.releases import RELEASES
 from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.project.names import environment_names
 from tritonstack.project.scaffold.commented_yaml import commented_yaml
 from tritonstack.project.scaffold.insertion import insert_endpoint
 from tritonstack.project.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
-from tritonstack.reference.releases import RELEASES
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, SingleEndpoint
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.models.model import ModelSpec

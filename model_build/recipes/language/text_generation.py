@@ -26,8 +26,8 @@ from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
 from model_build.repository.parts import ModelProperties, environment_file
 from tritonstack.base.yaml import Document
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import EnvironmentReport
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import GenerationRecipe, TextToTextRecipe
 

@@ -24,8 +24,8 @@ from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueErro
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.base.yaml import Document, closest
-from tritonstack.reference.container_variables import INFERENCE_TYPE, SINCE
-from tritonstack.reference.targets import Target, release_of
+from tritonstack.facts.container_variables import INFERENCE_TYPE, SINCE
+from tritonstack.facts.targets import Target, release_of
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import VllmRecipe
 

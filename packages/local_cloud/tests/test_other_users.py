@@ -16,7 +16,7 @@ import boto3
 import pytest
 
 from tests.python_models import python_model
-from tests.runtime.conftest import PYTHON_CONFIG
+from tests.triton.conftest import PYTHON_CONFIG
 from tritonstack.base.paths import find_project
 from tritonstack_local.cloud_folder import private_folder
 from tritonstack_local.process import forget, start_detached, stop

@@ -14,7 +14,7 @@ import pytest
 
 from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.errors import UsageError
-from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack.triton.sandbox import EXPOSE
 from tritonstack_local.cloud_folder import CloudAddress, is_running, read_address, start_ticks
 from tritonstack_local.process import forget, start_detached, stop
 from tritonstack_local.settings import CloudSettings

@@ -19,7 +19,7 @@ from typing import Any
 
 import docker
 
-from tritonstack.runtime.docker_engine import DOCKER_ERRORS
+from tritonstack.triton.docker_engine import DOCKER_ERRORS
 
 OWNER_LABEL = "tritonstack.cloud"
 """Label: state folder of the cloud."""

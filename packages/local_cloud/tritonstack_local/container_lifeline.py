@@ -12,7 +12,7 @@ def main() -> None:
     """Wait for the end of the run, then remove its containers."""
     sys.stdin.buffer.read()
     # Imported here: the waiting process should use little memory.
-    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
+    from tritonstack.triton.docker_engine import docker_engine  # noqa: PLC0415
     from tritonstack_local.container_group import RUN_LABEL, remove_labelled  # noqa: PLC0415
 
     remove_labelled(docker_engine(), RUN_LABEL, sys.argv[1])

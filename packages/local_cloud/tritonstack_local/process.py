@@ -22,7 +22,7 @@ from typing import IO
 
 from tritonstack.base.error_kinds import CommandLineError, LocalCloudError
 from tritonstack.base.errors import UsageError
-from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack.triton.sandbox import EXPOSE
 from tritonstack_local.cloud_folder import (
     LOCK,
     CloudAddress,

@@ -242,7 +242,7 @@ def _container_group_of(settings: CloudSettings) -> ContainerGroup | None:
     if not settings.containers:
         return None
     # Imported here: only containers need the Docker library.
-    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
+    from tritonstack.triton.docker_engine import docker_engine  # noqa: PLC0415
     from tritonstack_local.container_group import ContainerGroup  # noqa: PLC0415
 
     return ContainerGroup(engine=docker_engine(), owner=settings.state_dir)

@@ -27,7 +27,7 @@ from tritonstack.project.loading import load_workspace
 from tritonstack.records.lock_writing import LockChange, replace_entries
 from tritonstack.records.locks import RolledBack, load_lock
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
-from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack.triton.sandbox import EXPOSE
 from tritonstack.workflows.builds import local_build, remote_build
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import docker
 import pip
 
-from tritonstack.runtime.installation import TritonInstallation
+from tritonstack.triton.installation import TritonInstallation
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
@@ -69,7 +69,7 @@ class StandInBase:
         digest = hashlib.sha256((self._installation.root / "installation.json").read_bytes())
         digest.update(sys.version.encode())
         files = [
-            file for folder in (HERE, ROOT / "tritonstack" / "runtime") for file in sorted(folder.rglob("*"))
+            file for folder in (HERE, ROOT / "tritonstack" / "triton") for file in sorted(folder.rglob("*"))
         ]
         for file in files:
             if file.is_file() and file.suffix != ".pyc":
@@ -101,7 +101,7 @@ class StandInBase:
         self._add_system(root)
         self._add_python(root)
         self._add_server(root)
-        for name in ("", "/base", "/runtime", "/runtime/inside"):
+        for name in ("", "/base", "/triton", "/triton/inside"):
             package = f"tritonstack{name}"
             for file in (ROOT / package).glob("*.py"):
                 root.add(file, f"opt/stand-in/{package}/{file.name}")

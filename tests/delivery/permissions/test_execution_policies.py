@@ -18,9 +18,9 @@ from tests.sample_templates import sample_templates
 from tests.stacks.assemblies import new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
+from tritonstack.facts.images import ACCOUNTS
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.validation import validate_project
-from tritonstack.reference.images import ACCOUNTS
 
 REGION = "eu-west-1"
 

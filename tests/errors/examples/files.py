@@ -11,9 +11,9 @@ from tests.projects import ENVIRONMENT
 from tritonstack.cli.main import _described
 from tritonstack.operations.loads.arrivals import read_trace
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.runtime import sandbox
-from tritonstack.runtime.installation import find_installation
-from tritonstack.runtime.serve import serve_command
+from tritonstack.triton import sandbox
+from tritonstack.triton.installation import find_installation
+from tritonstack.triton.serve import serve_command
 from tritonstack.workflows.extras import require
 from tritonstack.workflows.github import _run
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs

@@ -17,7 +17,7 @@ from model_build.environments import wheels
 from model_build.progress import Progress
 from model_build.store import archive, artifacts
 from tests.model_build.builds.plain_model import write_plain_model
-from tritonstack.runtime import TritonServer
+from tritonstack.triton import TritonServer
 
 
 def die(*_: object, **__: object) -> Any:

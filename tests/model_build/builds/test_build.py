@@ -15,7 +15,7 @@ from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.errors import UsageError
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.runtime import TritonNotFoundError, TritonServer, find_installation
+from tritonstack.triton import TritonNotFoundError, TritonServer, find_installation
 
 
 def nothing_is_left(folders: BuildFolders) -> bool:

@@ -16,8 +16,8 @@ from model_build.store.archive import pack
 from tests.model_build.recipes.test_vllm import vllm_model
 from tests.model_build.written_repositories import write_repository
 from tritonstack.records.manifests import GenerationReport
-from tritonstack.runtime import TritonFailedError, TritonInstallation
-from tritonstack.runtime.sandbox import EXPOSE, why_no_namespaces
+from tritonstack.triton import TritonFailedError, TritonInstallation
+from tritonstack.triton.sandbox import EXPOSE, why_no_namespaces
 
 STAND_IN = Path(__file__).with_name("stand_in_generate.py")
 pytestmark = pytest.mark.skipif(bool(why_no_namespaces()), reason="the server's files cannot be shown to it")
@@ -91,7 +91,7 @@ def test_an_archive_without_its_weights_does_not_start(server, tmp_path):
 
 def test_missing_namespaces_are_explained(server, tmp_path, monkeypatch):
     monkeypatch.setenv(EXPOSE, "1")
-    monkeypatch.setattr("tritonstack.runtime.server.why_no_namespaces", lambda: "as the test wants it")
+    monkeypatch.setattr("tritonstack.triton.server.why_no_namespaces", lambda: "as the test wants it")
     with pytest.raises(ServingError, match="/opt/ml/model"):
         serve(server, tmp_path)
 

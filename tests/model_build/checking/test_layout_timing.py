@@ -12,7 +12,7 @@ import pytest
 
 from model_build.checking import layout_timing as code
 from model_build.errors import ServingError, SilentModelError
-from tritonstack.runtime.errors import TritonEndedError, TritonFailedError, TritonTimeoutError
+from tritonstack.triton.errors import TritonEndedError, TritonFailedError, TritonTimeoutError
 
 REQUEST = {"X": np.zeros((1, 1), np.int64)}
 

@@ -23,7 +23,7 @@ from model_build.repository.properties import (
 )
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
-from tritonstack.runtime import TritonResponse, TritonServer, find_installation
+from tritonstack.triton import TritonResponse, TritonServer, find_installation
 
 CODE = """
 import numpy as np

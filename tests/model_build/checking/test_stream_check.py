@@ -18,8 +18,8 @@ from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import flat_inputs
 from tritonstack.records.examples import parse_examples
-from tritonstack.runtime import find_installation
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.triton import find_installation
 
 COUNTING = """\
 import numpy as np

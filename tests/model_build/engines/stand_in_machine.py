@@ -11,8 +11,8 @@ import pytest
 from model_build.checking import serving_check
 from model_build.engines import machine
 from model_build.store.archive import PackedArchive
-from tritonstack.reference.releases import RELEASES
-from tritonstack.runtime.installation import RECORD_NAME
+from tritonstack.facts.releases import RELEASES
+from tritonstack.triton.installation import RECORD_NAME
 
 STAND_IN = Path(__file__).with_name("stand_in_trtexec.py")
 PACKAGE_NUMBERS = {"8.6.1": 6, "10.0.1": 6, "10.4.0": 26, "10.9.0": 34, "10.13.3": 9, "10.16.0": 72}

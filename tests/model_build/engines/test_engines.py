@@ -25,9 +25,9 @@ from tests.model_build.engines.stand_in_machine import Machine, simulated_machin
 from tests.model_build.tiny_graphs import answered, lookup, normalized, perceptron
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document, load_document
+from tritonstack.facts.releases import RELEASES
+from tritonstack.facts.targets import parse_target
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.releases import RELEASES
-from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
 from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations

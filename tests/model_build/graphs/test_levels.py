@@ -23,8 +23,8 @@ from model_build.graphs.readable import make_readable
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, lookup, normalized, perceptron, transposed
+from tritonstack.facts.targets import parse_target
 from tritonstack.records.manifests import CandidateReport
-from tritonstack.reference.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
 
 CPU = parse_target("cpu")

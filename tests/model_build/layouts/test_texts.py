@@ -20,10 +20,10 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import context_of
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import Target
-from tritonstack.runtime import find_installation
 from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.triton import find_installation
 
 ONE, TWO = ["model", "tiny"], ["model", "tiny", "tokenizer"]
 PER_TOKEN = (TensorSpec(name="embedding", datatype="FP32", shape=(-1, 32)),)

@@ -12,7 +12,7 @@ from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
-from tritonstack.reference.targets import Target
+from tritonstack.facts.targets import Target
 from tritonstack.spec.models.model import ModelSpec
 
 

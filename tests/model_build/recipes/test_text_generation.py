@@ -22,8 +22,8 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_language_models import POSITIONS, write_encoder_decoder, write_language_model
 from tritonstack.base.paths import find_project
 from tritonstack.client.streaming import read_responses, text_of
-from tritonstack.reference.container_variables import INFERENCE_TYPE, ContainerOptions, container_variables
-from tritonstack.runtime import TritonResponse, TritonServer, find_installation
+from tritonstack.facts.container_variables import INFERENCE_TYPE, ContainerOptions, container_variables
+from tritonstack.triton import TritonResponse, TritonServer, find_installation
 
 TEXTS = ["hello world", "Zwei Männer in 東京", "this is"]
 RECIPE = {"kind": "text-generation", "max_tokens": 40}

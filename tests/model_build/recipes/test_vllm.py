@@ -14,7 +14,7 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document
-from tritonstack.reference.targets import parse_target
+from tritonstack.facts.targets import parse_target
 from tritonstack.spec.models.model import ModelSpec
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tritonstack.base.paths import find_project
 from tritonstack.client import TopClasses, decode_reply, encode_request
-from tritonstack.runtime import TritonResponse, TritonServer, find_installation
+from tritonstack.triton import TritonResponse, TritonServer, find_installation
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from model_build.repository.existing import read_existing
 from model_build.repository.parts import ModelProperties, add_graph_model
 from tests.model_build.repository.tiny_repositories import a_graph, a_model
 from tritonstack.base.errors import FileViolation, InvalidFilesError
-from tritonstack.reference.targets import parse_target
+from tritonstack.facts.targets import parse_target
 
 HEAD = 'name: "scorer"\nbackend: "onnxruntime"\nmax_batch_size: 32\n'
 TENSORS = """\

@@ -23,8 +23,8 @@ from model_build.store.archive import pack
 from tests.model_build.linting.given_repositories import PROGRAM, findings
 from tests.model_build.repository.tiny_repositories import a_graph
 from tests.projects import edit
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import Target
 from tritonstack.spec.models.triton_options import Batching, TritonOptions
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))

@@ -12,8 +12,8 @@ from model_build.repository.parts import ModelProperties, add_python_model
 from tests.model_build.repository.hosting import Host, hosting
 from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.client import TopClasses, parse_classes
+from tritonstack.facts.targets import parse_target
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import parse_target
 
 pytestmark = pytest.mark.e2e
 

@@ -17,8 +17,8 @@ from tests.model_build.repository.tiny_repositories import (
     python_config,
 )
 from tritonstack.base.errors import InvalidFilesError
+from tritonstack.facts.targets import Target
 from tritonstack.records.manifests import TensorSpec
-from tritonstack.reference.targets import Target
 
 TENSORRT = "{kind: onnx, format: tensorrt}"
 

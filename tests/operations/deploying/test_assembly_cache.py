@@ -139,7 +139,7 @@ def test_the_archive_of_the_build_code_has_only_files_of_the_key(project):
 def test_installed_packages_and_code_change_the_key(project, tmp_path, monkeypatch):
     packages = tmp_path / "packages"
     for name in ("stacks", "model_build", "tritonstack"):
-        folders = ("__pycache__", "runtime", "client", "cli", "workflows", "operations")
+        folders = ("__pycache__", "triton", "client", "cli", "workflows", "operations")
         ignored = shutil.ignore_patterns(*folders) if name == "tritonstack" else None
         shutil.copytree(PACKAGE.parent / name, packages / name, ignore=ignored)
     monkeypatch.setattr(assembly_cache, "_PACKAGES", packages)

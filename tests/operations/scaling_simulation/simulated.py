@@ -8,13 +8,13 @@ import numpy as np
 
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, scaling_plans
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
+from tritonstack.facts.hardware import INSTANCE_TYPES
 from tritonstack.operations.loads.arrivals import Trace, count_arrivals, poisson
 from tritonstack.operations.scaling_simulation.demand import MONDAY, Demand
 from tritonstack.operations.scaling_simulation.fleet import FleetPlan, StartTimes
 from tritonstack.operations.scaling_simulation.service_curves import ServiceCurve
 from tritonstack.operations.scaling_simulation.serving import TICK_S, ServingSetup, TickLoad
 from tritonstack.operations.scaling_simulation.simulation import SimulationSetup
-from tritonstack.reference.hardware import INSTANCE_TYPES
 from tritonstack.spec.endpoints.endpoint import SingleEndpoint
 
 CONSTANT = np.ones(1)

@@ -16,6 +16,7 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document
+from tritonstack.facts.releases import python_tag
 from tritonstack.project.checks.locks import (
     Findings,
     LockDigests,
@@ -30,7 +31,6 @@ from tritonstack.project.names import model_names
 from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries, write_lock
 from tritonstack.records.locks import Lock, Promoted, RolledBack, entry_of, load_lock
 from tritonstack.records.manifests import MANIFEST_NAME
-from tritonstack.reference.releases import python_tag
 
 DIGEST = "ab" * 32
 PROMOTED = Promoted(source="dev", by="bob", at="2026-11-24T08:30:00Z")

@@ -11,9 +11,9 @@ from tests.environments import NAME
 from tests.project.one_endpoint import coded, locked, names, violations, with_models
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import load_document
+from tritonstack.facts.container_variables import INFERENCE_TYPE
+from tritonstack.facts.releases import RELEASES, TritonRelease
 from tritonstack.project.loading import load_workspace
-from tritonstack.reference.container_variables import INFERENCE_TYPE
-from tritonstack.reference.releases import RELEASES, TritonRelease
 from tritonstack.spec.models.model import ModelSpec
 
 TEXT = "source: file://w\ntest_inputs: [A text.]\nrecipe: {kind: text-embedding}\n"

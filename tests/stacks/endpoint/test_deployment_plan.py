@@ -12,12 +12,12 @@ from tests.stacks.assemblies import lock_everything
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.constructs.endpoint.triton_model import model_environment
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
 from tritonstack.operations.locks.checks import check_offline
 from tritonstack.project.checks.locks import Findings
 from tritonstack.project.loading import ProjectFiles, load_workspace
 from tritonstack.records.lock_writing import write_lock
 from tritonstack.records.locks import Lock, load_lock
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 GB = 1024**3

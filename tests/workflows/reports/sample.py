@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from tests.manifests import manifest
+from tritonstack.facts.advisories.published import advisories_of
 from tritonstack.operations.locks.histories import HistoryEntry
 from tritonstack.operations.promotion.gates import GateResult
 from tritonstack.operations.rollout_history import AlarmPeriod, PastRollout, planned_shift
@@ -20,7 +21,6 @@ from tritonstack.operations.verification.traffic import Traffic
 from tritonstack.records.events import Event, TouchedArtifact
 from tritonstack.records.load_tests import LoadTest, RecordedLevel
 from tritonstack.records.manifests import CandidateReport, LatencyReport, ParityReport, TensorSpec
-from tritonstack.reference.advisories.published import advisories_of
 from tritonstack.workflows.project.inspection import GraphStep
 from tritonstack.workflows.reports.report_data import (
     DeployChanges,

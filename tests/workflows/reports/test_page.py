@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 
 from tests.workflows.reports.sample import sample_report
-from tritonstack.reference.advisories.published import Advisory
+from tritonstack.facts.advisories.published import Advisory
 from tritonstack.workflows.reports.page.document import SECTIONS, Watch, render, render_section
 from tritonstack.workflows.reports.page.findings import critical_fix
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment

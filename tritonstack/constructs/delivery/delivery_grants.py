@@ -17,8 +17,8 @@ from tritonstack.constructs.iam.grants import (
     read_objects,
     write_objects,
 )
-from tritonstack.reference.bootstrap import Bootstrap, BootstrapRole
-from tritonstack.reference.images import REPOSITORY, image_account
+from tritonstack.facts.bootstrap import Bootstrap, BootstrapRole
+from tritonstack.facts.images import REPOSITORY, image_account
 from tritonstack.spec.environments.environment import EnvironmentSpec
 
 _LISTED = "this action has no resource-level permissions"

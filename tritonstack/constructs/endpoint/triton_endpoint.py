@@ -33,7 +33,7 @@ from tritonstack.constructs.monitoring.endpoint_dashboard import EndpointDashboa
 from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.monitored import monitored
 from tritonstack.constructs.monitoring.release_alarms import compares_instances
-from tritonstack.reference.regions import unoffered
+from tritonstack.facts.regions import unoffered
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 _Config = sagemaker.CfnEndpointConfig

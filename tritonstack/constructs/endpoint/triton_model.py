@@ -28,8 +28,8 @@ from tritonstack.constructs.model_data import (
     TritonImage,
     instance_named,
 )
-from tritonstack.reference.container_variables import RESERVED, ContainerOptions, container_variables
-from tritonstack.reference.threads import Threads
+from tritonstack.facts.container_variables import RESERVED, ContainerOptions, container_variables
+from tritonstack.facts.threads import Threads
 from tritonstack.spec.endpoints.endpoint import ServingOptions
 
 

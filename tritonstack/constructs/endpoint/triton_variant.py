@@ -9,8 +9,8 @@ from aws_cdk import aws_sagemaker as sagemaker
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.model_data import TritonImage, instance_named
 from tritonstack.constructs.monitoring.monitored import MonitoredVariant
-from tritonstack.reference.drivers import chosen_ami
-from tritonstack.reference.hardware import InstanceType
+from tritonstack.facts.drivers import chosen_ami
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MAIN, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tritonstack.base import naming
-from tritonstack.reference.hardware import InstanceType
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, ServingOptions
 from tritonstack.spec.endpoints.scaling import Scaling
 from tritonstack.spec.environments.environment import EnvironmentSpec

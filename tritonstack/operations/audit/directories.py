@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tritonstack.facts.images import ACCOUNTS
 from tritonstack.operations.audit.resources import AuditScope, AwsResource, snake_case
 from tritonstack.operations.aws import Cloud, pages
-from tritonstack.reference.images import ACCOUNTS
 
 
 @dataclass(frozen=True)

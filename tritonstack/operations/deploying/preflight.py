@@ -12,12 +12,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import TritonstackError, aws_error_code, aws_error_message
 from tritonstack.base.results import Internal, public
+from tritonstack.facts.images import image_uri
 from tritonstack.operations.aws import Cloud, if_present, in_parallel, pages
 from tritonstack.operations.stacks import environment_stacks
 from tritonstack.project.custom_images import locked_uri
 from tritonstack.project.quotas import Quota, needed_quotas
 from tritonstack.project.workspace import Workspace
-from tritonstack.reference.images import image_uri
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.spec.environments.network import NetworkSpec, NewVpc
 

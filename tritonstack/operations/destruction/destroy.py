@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.results import Key, Shown
+from tritonstack.facts.bootstrap import Bootstrap
 from tritonstack.operations.aws import Clock, Cloud, is_absent, pages
 from tritonstack.operations.buckets import empty_bucket
 from tritonstack.operations.destruction.deletion import (
@@ -32,7 +33,6 @@ from tritonstack.operations.destruction.running_builds import (
     stop_builds,
 )
 from tritonstack.operations.stacks import StackState, describe_stack, is_own, list_stacks, with_planned_tags
-from tritonstack.reference.bootstrap import Bootstrap
 
 OnUpdate = Callable[[str], None]
 

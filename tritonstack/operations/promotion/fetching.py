@@ -17,13 +17,13 @@ from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadErro
 from tritonstack.base.error_kinds import CopyError, DamagedArtifactError
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import only_writer, sha256_of, short_digest, write_text_atomically
+from tritonstack.facts.conditional_writes import CONFLICT_CODES
 from tritonstack.operations.artifacts import StoredArtifact, published_manifest
 from tritonstack.operations.promotion.checksums import agrees
 from tritonstack.operations.promotion.reconnecting import CHUNK, OnBytes, Sleep, read_all
 from tritonstack.project.checks.locks import mismatches
 from tritonstack.records.examples import EXAMPLES_NAME
 from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
-from tritonstack.reference.conditional_writes import CONFLICT_CODES
 
 _FETCHING = ".fetching"
 _BREAKS = (HTTPClientError, IncompleteReadError, ResponseStreamingError)

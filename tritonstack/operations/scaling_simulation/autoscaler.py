@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tritonstack.constructs.endpoint.scaling_plan import ScalingPlan, Stepping, Tracking
-from tritonstack.operations.scaling_simulation.scaling_metrics import STATISTICS
-from tritonstack.operations.scaling_simulation.serving import TICK_S, TickLoad
-from tritonstack.reference.scaling_rules import (
+from tritonstack.facts.scaling_rules import (
     HIGH_ALARM,
     LOW_ALARM,
     PREDEFINED_METRICS,
     STEP_AGGREGATES,
     step_covers,
 )
+from tritonstack.operations.scaling_simulation.scaling_metrics import STATISTICS
+from tritonstack.operations.scaling_simulation.serving import TICK_S, TickLoad
 
 _ACTION_S = 60.0
 """CloudWatch repeats the action of a scaling alarm once per minute while it stays on."""

@@ -20,6 +20,12 @@ from tritonstack.base.error_kinds import (
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.yaml import Document, FieldPath, suggest
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS, unread_variables
+from tritonstack.facts.drivers import ami_violation, cuda_violation
+from tritonstack.facts.hardware import FAMILIES, InstanceType
+from tritonstack.facts.regions import unoffered
+from tritonstack.facts.releases import TritonRelease
+from tritonstack.facts.targets import hardware_of, release_of
 from tritonstack.project.build_machines import build_machine_for, build_remedy
 from tritonstack.project.checks.precision import precision_violations
 from tritonstack.project.checks.releases import release_violations
@@ -27,12 +33,6 @@ from tritonstack.project.custom_images import endpoint_image, image_folders
 from tritonstack.project.files.model_hashes import ModelHash, only_builder_changed
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel, Workspace
 from tritonstack.records.locks import LockedArtifact
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, unread_variables
-from tritonstack.reference.drivers import ami_violation, cuda_violation
-from tritonstack.reference.hardware import FAMILIES, InstanceType
-from tritonstack.reference.regions import unoffered
-from tritonstack.reference.releases import TritonRelease
-from tritonstack.reference.targets import hardware_of, release_of
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint, SingleEndpoint, Variant
 from tritonstack.spec.endpoints.endpoint_rules import RuledEndpoint
 from tritonstack.spec.models.model import ModelSpec

@@ -8,8 +8,8 @@ from tritonstack.base import naming
 from tritonstack.base.error_kinds import DeliveryError, MissingReferenceError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, suggest
+from tritonstack.facts.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.project.checks.regions import region_violations
-from tritonstack.reference.bootstrap import POLICIES_PER_ROLE, Bootstrap
 from tritonstack.spec.environments.delivery import DeliverySpec, PreviewDelivery
 from tritonstack.spec.environments.environment import EnvironmentSpec
 

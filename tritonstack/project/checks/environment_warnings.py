@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
+from tritonstack.facts.drivers import chosen_ami, doubtful_ami
 from tritonstack.project.checks.regions import region_warnings
-from tritonstack.reference.drivers import chosen_ami, doubtful_ami
 from tritonstack.spec.endpoints.endpoint import EndpointSpec
 from tritonstack.spec.endpoints.endpoint_rules import copies_per_machine
 from tritonstack.spec.environments.environment import EnvironmentSpec

@@ -19,6 +19,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document, FieldPath, closest, suggest
+from tritonstack.facts.targets import parse_target
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import (
     Figures,
@@ -30,7 +31,6 @@ from tritonstack.records.locks import (
     figures_of,
 )
 from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
-from tritonstack.reference.targets import parse_target
 
 _DECIDED_BY_DIGEST = ("archive_bytes", "unpacked_bytes", "tensorrt", "item_bytes")
 """Figures that depend only on the archive's bytes, and so are equal in all builds of them."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from tritonstack.base.error_kinds import EndpointMismatchError, InstanceTypeError
 from tritonstack.base.errors import FileViolation, shown_path
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS
 from tritonstack.spec.endpoints.endpoint import EndpointSpec
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE, TensorRT

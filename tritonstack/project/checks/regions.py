@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tritonstack.base.error_kinds import RegionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, Violation
-from tritonstack.reference.images import ACCOUNTS
-from tritonstack.reference.region_features import (
+from tritonstack.facts.images import ACCOUNTS
+from tritonstack.facts.region_features import (
     MissingFeature,
     has_schemas,
     regions_with,

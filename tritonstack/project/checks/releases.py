@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from tritonstack.base.error_kinds import EndpointMismatchError, PackagesError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
+from tritonstack.facts.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.project.files.contents import numpy_violations
 from tritonstack.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.records.manifests import split_choice
-from tritonstack.reference.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, MultiModelEndpoint
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.openvino_rules import OPENVINO_SINCE

@@ -9,6 +9,7 @@ from tritonstack.base.error_kinds import MissingSourceError, PackagesError, Sour
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.source_files import source_folder
 from tritonstack.base.yaml import Document
+from tritonstack.facts.releases import NUMPY_2_SINCE
 from tritonstack.project.files.model_calls import undeclared_calls
 from tritonstack.project.files.model_files import FILE_SCHEME, ModelFiles, model_files
 from tritonstack.project.files.requirement_files import REMEDY, pinned_version, requirement_lines
@@ -16,7 +17,6 @@ from tritonstack.project.files.safetensors_header import REMEDY as COPY_AGAIN
 from tritonstack.project.files.safetensors_header import header_violation
 from tritonstack.project.files.source_selection import file_selection
 from tritonstack.project.files.unread_parts import unread_violations
-from tritonstack.reference.releases import NUMPY_2_SINCE
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import PythonRecipe
 

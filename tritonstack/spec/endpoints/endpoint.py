@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import check_distinct, raise_violations
-from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.alarms import Alarms
 from tritonstack.spec.endpoints.endpoint_rules import (
     RuledEndpoint,

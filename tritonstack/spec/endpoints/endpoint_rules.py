@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.yaml import FieldPath, Violation
-from tritonstack.reference.container_variables import variable_violations
-from tritonstack.reference.hardware import InstanceType
+from tritonstack.facts.container_variables import variable_violations
+from tritonstack.facts.hardware import InstanceType
 from tritonstack.spec.endpoints.serving import Components, ServingOptions
 from tritonstack.spec.endpoints.variants import CHALLENGER, SHADOW, Variant
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record, suggest
-from tritonstack.reference.hardware import INSTANCE_TYPES, InstanceType
+from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.scaling import Scaling
 
 MAIN = "main"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import InstanceTypeError
 from tritonstack.base.yaml import Choice, Record, raise_violations, suggest
-from tritonstack.reference.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
+from tritonstack.facts.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.spec.endpoints.serving import RetentionDays
 
 CpuSize = Literal["medium", "large", "xlarge", "2xlarge"]

@@ -23,7 +23,7 @@ from tritonstack.base.yaml import (
     load_document,
     raise_violations,
 )
-from tritonstack.reference.region_features import ConfirmedFeatures
+from tritonstack.facts.region_features import ConfirmedFeatures
 from tritonstack.spec.environments.environment import AccountId, PolicyName, RegionName
 from tritonstack.spec.environments.expiry import Lifetime
 

@@ -14,12 +14,12 @@ from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.error_kinds import PromotionRejectedError, UnusableNameError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record, check_distinct, raise_violations, suggest
-from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
-from tritonstack.reference.hardware import InstanceType
-from tritonstack.reference.images import FIRST_RELEASES, has_image, region_violation
-from tritonstack.reference.region_features import ConfirmedFeatures
-from tritonstack.reference.releases import RELEASES, TritonRelease
-from tritonstack.reference.targets import acceptable_targets
+from tritonstack.facts.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
+from tritonstack.facts.hardware import InstanceType
+from tritonstack.facts.images import FIRST_RELEASES, has_image, region_violation
+from tritonstack.facts.region_features import ConfirmedFeatures
+from tritonstack.facts.releases import RELEASES, TritonRelease
+from tritonstack.facts.targets import acceptable_targets
 from tritonstack.spec.endpoints.endpoint import EndpointSpec, InstanceTypeName
 from tritonstack.spec.endpoints.variants import CHALLENGER
 from tritonstack.spec.environments.builds import BuildOptions

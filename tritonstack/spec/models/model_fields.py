@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record
-from tritonstack.reference.datatypes import DatatypeName
+from tritonstack.facts.datatypes import DatatypeName
 from tritonstack.spec.models.inputs import AnyTestInput
 from tritonstack.spec.models.recipes import (
     GenerationRecipe,

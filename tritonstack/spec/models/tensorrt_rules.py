@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
-from tritonstack.reference.releases import TritonRelease
+from tritonstack.facts.releases import TritonRelease
 from tritonstack.spec.models.tensorrt import TensorRT
 from tritonstack.spec.models.tolerance import PrecisionOption
 

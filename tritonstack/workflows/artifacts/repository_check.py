@@ -11,9 +11,9 @@ from model_build.linting.findings import Finding, LintOptions
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.results import public
 from tritonstack.base.yaml import closest
-from tritonstack.reference.container_variables import DEFAULT_MODEL_NAME
-from tritonstack.reference.hardware import INSTANCE_TYPES
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.container_variables import DEFAULT_MODEL_NAME
+from tritonstack.facts.hardware import INSTANCE_TYPES
+from tritonstack.facts.releases import RELEASES
 from tritonstack.workflows.session import Session
 
 

@@ -19,7 +19,7 @@ from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.lock_writing import add_image_to_lock
 from tritonstack.records.locks import Built, LockedImage
-from tritonstack.runtime.docker_engine import docker_engine, held_image
+from tritonstack.triton.docker_engine import docker_engine, held_image
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN
 from tritonstack.workflows.builds.remote_build import build_images_remotely, prepare_build_infra
 from tritonstack.workflows.local_cloud import has_registry

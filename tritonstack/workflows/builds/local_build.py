@@ -27,7 +27,7 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.operations.builds.jobs import parse_event
 from tritonstack.project.build_plans import NeededArtifact
-from tritonstack.runtime.sandbox import EXPOSE
+from tritonstack.triton.sandbox import EXPOSE
 from tritonstack.workflows.builds.outcomes import LINES_SHOWN, Outcome, error_from, show_event
 from tritonstack.workflows.extras import require
 from tritonstack.workflows.reporter import Step, Steps

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from tritonstack.base.files import short_digest
 from tritonstack.base.results import Internal, Key, public
+from tritonstack.facts.drivers import CUDA_12_DRIVER, least_driver
 from tritonstack.project.build_machines import BuildMachine, ManualBuild
 from tritonstack.project.build_plans import NeededArtifact, needed_artifacts
 from tritonstack.project.custom_images import OwnImage, endpoint_images
 from tritonstack.project.loading import load_workspace
 from tritonstack.project.workspace import Workspace
-from tritonstack.reference.drivers import CUDA_12_DRIVER, least_driver
 from tritonstack.workflows.artifacts.publishing import local_manifest
 from tritonstack.workflows.session import Session
 

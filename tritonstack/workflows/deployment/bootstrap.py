@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.facts.bootstrap import CDK_QUALIFIER, Bootstrap
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.deploying.assembly import Assembly
 from tritonstack.operations.deploying.cdk import CdkCli
 from tritonstack.operations.destruction import destroy
 from tritonstack.operations.stacks import is_bootstrapped
-from tritonstack.reference.bootstrap import CDK_QUALIFIER, Bootstrap
 from tritonstack.spec.environments.environment import EnvironmentSpec
 from tritonstack.workflows.deployment.cdk_events import show_event
 from tritonstack.workflows.session import Session

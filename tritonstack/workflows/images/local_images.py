@@ -5,7 +5,7 @@ from __future__ import annotations
 from docker.errors import ImageNotFound
 
 from tritonstack.operations.builds.images import UnusableImageError
-from tritonstack.runtime.docker_engine import docker_engine, held_image
+from tritonstack.triton.docker_engine import docker_engine, held_image
 
 
 def held_digest(uri: str) -> str | None:

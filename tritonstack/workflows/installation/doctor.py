@@ -11,8 +11,8 @@ from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project
 from tritonstack.base.results import public
 from tritonstack.operations.deploying.cdk import SETUP, cdk_program
-from tritonstack.runtime.errors import TritonNotFoundError
-from tritonstack.runtime.installation import find_installation
+from tritonstack.triton.errors import TritonNotFoundError
+from tritonstack.triton.installation import find_installation
 from tritonstack.workflows.installation.setup import NODE_MAJORS, node_major
 from tritonstack.workflows.session import Session
 

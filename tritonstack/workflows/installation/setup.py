@@ -16,8 +16,8 @@ from model_build.store.locking import only_one
 from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.extras import pip_command
 from tritonstack.base.paths import Project, shipped
-from tritonstack.runtime.install import install as install_server
-from tritonstack.runtime.install import is_current as server_is_current
+from tritonstack.triton.install import install as install_server
+from tritonstack.triton.install import is_current as server_is_current
 from tritonstack.workflows.reporter import Reporter
 from tritonstack.workflows.session import Session
 

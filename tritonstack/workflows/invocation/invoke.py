@@ -20,6 +20,7 @@ from tritonstack.base.results import Shown
 from tritonstack.client import EndpointClient, ScoredClass, TopClasses, parse_classes
 from tritonstack.client.codec import Parameter
 from tritonstack.client.streaming import flat_inputs, outputs_of, response_array
+from tritonstack.facts.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.operations.artifacts import published_manifest
 from tritonstack.operations.aws import Cloud
 from tritonstack.operations.smoke.examples import NoExamplesError, load_examples
@@ -29,7 +30,6 @@ from tritonstack.project.workspace import Workspace
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import Examples
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.workflows.invocation.invocation_targets import InvocationTarget, find_target
 from tritonstack.workflows.invocation.request_inputs import GivenInputs, described, read_inputs, require_text
 from tritonstack.workflows.output_files import require_output, write_output

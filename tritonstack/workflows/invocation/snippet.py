@@ -23,8 +23,8 @@ from tritonstack.client.codec import (
     encode_request,
 )
 from tritonstack.client.streaming import flat_inputs
+from tritonstack.facts.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.project.names import require_known
-from tritonstack.reference.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.workflows.invocation.invocation_targets import find_target
 from tritonstack.workflows.invocation.invoke import Arrays, InvokeOptions, ModelRequest

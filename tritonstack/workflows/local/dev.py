@@ -19,12 +19,12 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.client import decode_reply, encode_request
 from tritonstack.client.streaming import flat_inputs, read_responses
+from tritonstack.facts.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.operations.smoke.requests import output_difference, response_difference
 from tritonstack.project.loading import ProjectFiles, load_models
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import EXAMPLES_NAME, Example, Examples, parse_examples
-from tritonstack.reference.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
-from tritonstack.runtime import TritonResponse, TritonServer, find_installation, require_isolation
+from tritonstack.triton import TritonResponse, TritonServer, find_installation, require_isolation
 from tritonstack.workflows.builds.local_build import (
     CPU_TARGETS,
     BuildProcesses,

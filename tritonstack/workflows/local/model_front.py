@@ -12,7 +12,7 @@ from typing import Any
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.web.foreign_pages import foreign_reason
-from tritonstack.runtime import TritonServer
+from tritonstack.triton import TritonServer
 from tritonstack.workflows.loopback import HOST, LoopbackServer
 
 PASSED_ON = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes")

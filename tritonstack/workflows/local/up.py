@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.results import Internal, public
+from tritonstack.facts.images import image_account
 from tritonstack.operations.aws import CONFLICTING_VARIABLES
-from tritonstack.reference.images import image_account
-from tritonstack.runtime import ExposureRejectedError
-from tritonstack.runtime.sandbox import require_namespaces_or_consent
+from tritonstack.triton import ExposureRejectedError
+from tritonstack.triton.sandbox import require_namespaces_or_consent
 from tritonstack.workflows.local_cloud import (
     cloud_settings,
     is_local,
@@ -146,6 +146,6 @@ def _warn_about_endpoints(session: Session) -> None:
 def _require_docker() -> None:
     """Raise if no Docker engine answers, before anything starts."""
     # Imported here: no other option needs Docker's library.
-    from tritonstack.runtime.docker_engine import docker_engine  # noqa: PLC0415
+    from tritonstack.triton.docker_engine import docker_engine  # noqa: PLC0415
 
     docker_engine()

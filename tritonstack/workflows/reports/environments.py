@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.facts.advisories.published import advisories_of
 from tritonstack.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
 from tritonstack.project.loading import ProjectFiles
 from tritonstack.project.workspace import Workspace
 from tritonstack.records.locks import Figures, LockedArtifact, changed_bounds
-from tritonstack.reference.advisories.published import advisories_of
 from tritonstack.spec.endpoints.variants import Variant
 from tritonstack.spec.environments.expiry import OWNER
 from tritonstack.spec.environments.promotion import DAYS, PromotionSpec

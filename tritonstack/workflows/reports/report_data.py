@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.results import Internal, Shown
+from tritonstack.facts.advisories.published import Advisory
 from tritonstack.operations.aws import AWS_ERRORS
 from tritonstack.operations.locks.histories import HistoryEntry
 from tritonstack.operations.promotion.gates import GateResult
@@ -17,7 +18,6 @@ from tritonstack.operations.verification.status import EnvironmentStatus
 from tritonstack.records.events import Event
 from tritonstack.records.locks import Figures
 from tritonstack.records.manifests import Manifest
-from tritonstack.reference.advisories.published import Advisory
 from tritonstack.workflows.project.inspection import GraphStep
 
 T = TypeVar("T")

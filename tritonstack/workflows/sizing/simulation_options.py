@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
+from tritonstack.facts.scaling_rules import PROVISIONING_S
 from tritonstack.operations.scaling_simulation.fleet import TimeWindow
 from tritonstack.operations.scaling_simulation.proposals import ScalingObjective
-from tritonstack.reference.scaling_rules import PROVISIONING_S
 from tritonstack.workflows.sizing.bench import Period
 from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S, YEARS, require_range, require_seed
 

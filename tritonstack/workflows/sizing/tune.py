@@ -20,7 +20,7 @@ from tritonstack.operations.tuning.search import TunedRun, average, of
 from tritonstack.operations.tuning.spaces import Choice
 from tritonstack.project.files.yaml_edits import UneditableFileError, message_of, set_value
 from tritonstack.project.loading import load_models, load_workspace
-from tritonstack.runtime import TritonServer
+from tritonstack.triton import TritonServer
 from tritonstack.workflows.builds.local_build import BuildInterruptedError
 from tritonstack.workflows.session import Session
 from tritonstack.workflows.sizing.search_folders import SearchRunningError, only_search

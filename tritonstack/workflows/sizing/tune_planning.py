@@ -14,6 +14,7 @@ import numpy as np
 
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.yaml import Document
+from tritonstack.facts.threads import OPENMP
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.tuning.search import Search, default_runs
 from tritonstack.operations.tuning.spaces import Choice, SearchSpace
@@ -21,10 +22,9 @@ from tritonstack.project.files.model_hashes import model_hash
 from tritonstack.project.loading import load_models
 from tritonstack.records.example_tensors import array_of
 from tritonstack.records.examples import parse_examples
-from tritonstack.reference.threads import OPENMP
-from tritonstack.runtime import TritonInstallation, find_installation, require_isolation
 from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint
 from tritonstack.spec.models.model import ModelSpec
+from tritonstack.triton import TritonInstallation, find_installation, require_isolation
 from tritonstack.workflows.extras import require
 from tritonstack.workflows.invocation.input_files import read_bytes
 from tritonstack.workflows.invocation.request_inputs import read_inputs

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.errors import TritonstackError
+from tritonstack.facts.container_variables import ContainerOptions, container_variables
+from tritonstack.facts.threads import OPENMP, Threads
 from tritonstack.operations.loads.arrivals import poisson
 from tritonstack.operations.loads.histograms import percentiles_s
 from tritonstack.operations.loads.requests import PreparedRequest
 from tritonstack.operations.loads.runs import summarize
 from tritonstack.operations.loads.sending import Sent, closed_loop, open_loop, run_loop
 from tritonstack.operations.tuning.objectives import Measured
-from tritonstack.reference.container_variables import ContainerOptions, container_variables
-from tritonstack.reference.threads import OPENMP, Threads
-from tritonstack.runtime import TritonInstallation, TritonServer
-from tritonstack.runtime.errors import TritonRequestError, TritonTimeoutError
 from tritonstack.spec.models.triton_options import TritonOptions
+from tritonstack.triton import TritonInstallation, TritonServer
+from tritonstack.triton.errors import TritonRequestError, TritonTimeoutError
 from tritonstack.workflows.sizing.tuned_builds import Form
 from tritonstack.workflows.sizing.tuned_settings import Part, Setting
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.yaml import Document, load_yaml, value_at
+from tritonstack.facts.threads import OPENMP
 from tritonstack.operations.tuning.spaces import Dimension
 from tritonstack.project.files.yaml_edits import set_value, with_changes
-from tritonstack.reference.threads import OPENMP
 from tritonstack.spec.models.model import ModelSpec
 from tritonstack.spec.models.recipes import (
     EnsembleRecipe,

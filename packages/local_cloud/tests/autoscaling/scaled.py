@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
+from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.autoscaling.actions import ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.history import History

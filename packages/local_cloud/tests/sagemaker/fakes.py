@@ -11,14 +11,14 @@ import tarfile
 import threading
 from functools import partial
 
-from tritonstack.runtime import (
+from tritonstack.triton import (
     TritonEndedError,
     TritonFailedError,
     TritonRequestError,
     TritonResponse,
     TritonTimeoutError,
 )
-from tritonstack.runtime.async_connections import in_thread, open_stream
+from tritonstack.triton.async_connections import in_thread, open_stream
 
 
 def tarball(files):

@@ -1,6 +1,6 @@
 """Decide the new capacity of a scalable target, without clock or store.
 
-The rules follow AWS's user guide (tritonstack/reference/scaling_rules.py). It does not document:
+The rules follow AWS's user guide (tritonstack/facts/scaling_rules.py). It does not document:
 
 * which datapoint target tracking uses: here the newest to scale out, the alarm's highest one to scale in
 * the rounding: here up, so that a scale-in never brings the metric back above the target
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from tritonstack.reference.scaling_rules import STEP_AGGREGATES, step_covers
+from tritonstack.facts.scaling_rules import STEP_AGGREGATES, step_covers
 from tritonstack_local.autoscaling.records import Cooldown
 
 _ROUNDING = 1e-9

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tritonstack.reference.scaling_rules import HISTORY_DAYS
+from tritonstack.facts.scaling_rules import HISTORY_DAYS
 from tritonstack_local.autoscaling.decisions import ScalingDecision
 from tritonstack_local.autoscaling.records import NAMESPACE, ActivityRecord, AutoScalingTables, TargetId
 from tritonstack_local.scope import Scope

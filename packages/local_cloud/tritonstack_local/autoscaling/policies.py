@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from tritonstack.reference.scaling_rules import PREDEFINED_METRICS
+from tritonstack.facts.scaling_rules import PREDEFINED_METRICS
 from tritonstack_local.autoscaling.records import NAMESPACE, PolicyRecord, TargetId
 from tritonstack_local.autoscaling.requests import OTHER_STEPS, PREDICTION, rejection
 from tritonstack_local.autoscaling.tracking_alarms import new_alarm_names

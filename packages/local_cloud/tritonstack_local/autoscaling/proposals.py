@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tritonstack.reference.scaling_rules import DEFAULT_COOLDOWN_S
+from tritonstack.facts.scaling_rules import DEFAULT_COOLDOWN_S
 from tritonstack_local.autoscaling.decisions import (
     AlarmReading,
     CapacityProposal,

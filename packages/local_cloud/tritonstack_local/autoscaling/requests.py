@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from tritonstack.reference.scaling_rules import VARIANT_DIMENSION
+from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.autoscaling.records import NAMESPACE, ScalingRecord, TargetId
 from tritonstack_local.service.errors import ServiceError, validation_exception
 from tritonstack_local.service.wire import Fields

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.reference.scaling_rules import (
+from tritonstack.facts.scaling_rules import (
     HIGH_ALARM,
     LOW_ALARM,
     PREDEFINED_METRICS,

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from werkzeug.wrappers import Response
 
-from tritonstack.runtime.async_connections import in_thread
+from tritonstack.triton.async_connections import in_thread
 from tritonstack_local.access.guard import Guard
 from tritonstack_local.data_plane.connections import (
     Connections,

@@ -6,8 +6,8 @@ from typing import Any
 
 from moto.ecr.models import ECRBackend, Image
 
-from tritonstack.reference.images import ACCOUNTS, REPOSITORY, has_image, image_tag
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.images import ACCOUNTS, REPOSITORY, has_image, image_tag
+from tritonstack.facts.releases import RELEASES
 
 _MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}'
 _batch_get_image = ECRBackend.batch_get_image

@@ -15,7 +15,7 @@ from moto.servicequotas.resources.default_quotas.vpc import VPC_DEFAULT_QUOTAS
 from moto.servicequotas.responses import ServiceQuotasResponse
 
 from tritonstack.base.files import parse_json
-from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.facts.hardware import INSTANCE_TYPES
 
 VALUE = 1000.0
 _SIZES = ("Small", "Medium", "Large", "XLarge", "2XLarge")

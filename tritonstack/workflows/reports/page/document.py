@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup
 
-from tritonstack.reference.advisories.table import AS_OF
+from tritonstack.facts.advisories.table import AS_OF
 from tritonstack.workflows.reports.page import figures, findings, texts
 from tritonstack.workflows.reports.report_data import ReportData
 

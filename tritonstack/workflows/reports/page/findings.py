@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tritonstack.reference.advisories.published import Advisory
-from tritonstack.reference.releases import RELEASES
+from tritonstack.facts.advisories.published import Advisory
+from tritonstack.facts.releases import RELEASES
 from tritonstack.workflows.environments.status import EndpointStatus, EnvironmentStatus
 from tritonstack.workflows.reports.page.texts import count, moment
 from tritonstack.workflows.reports.report_data import ReportData, ReportedEnvironment

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import Account, an_environment, builds_in, spec, why
-from tritonstack.runtime.docker_engine import NoEngineError, docker_engine
+from tritonstack.triton.docker_engine import NoEngineError, docker_engine
 from tritonstack_local.codebuild.machines.containers import LABEL
 from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 

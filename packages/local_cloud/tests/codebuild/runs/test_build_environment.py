@@ -6,8 +6,8 @@ import boto3
 import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import REGION, an_environment, spec, why
-from tritonstack.runtime.inside.private_root import SHARED_MEMORY
-from tritonstack.runtime.sandbox import why_no_namespaces
+from tritonstack.triton.inside.private_root import SHARED_MEMORY
+from tritonstack.triton.sandbox import why_no_namespaces
 
 
 def variables(lines):

@@ -16,9 +16,9 @@ import pytest
 from packages.local_cloud.tests.codebuild.conftest import builds_in, spec
 from tests.escapes.targets import ATTEMPTS, escaped, targets_of_a_sandbox
 from tritonstack.base.paths import find_project
-from tritonstack.runtime.inside import private_root
-from tritonstack.runtime.inside.supervisor import PROBE
-from tritonstack.runtime.sandbox import SUPERVISOR, UNSHARE, why_no_namespaces
+from tritonstack.triton.inside import private_root
+from tritonstack.triton.inside.supervisor import PROBE
+from tritonstack.triton.sandbox import SUPERVISOR, UNSHARE, why_no_namespaces
 from tritonstack_local.codebuild.machines import network
 
 pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason="this system forbids namespaces")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from packages.local_cloud.tests.sagemaker.fakes import BlockingServer, tarball
-from tritonstack.runtime import TritonFailedError, TritonResponse, TritonTimeoutError
+from tritonstack.triton import TritonFailedError, TritonResponse, TritonTimeoutError
 
 SEEN_ROOT = Path("/opt/ml/models")
 TARGET = "X-Amzn-SageMaker-Target-Model"

@@ -12,7 +12,7 @@ from packages.local_cloud.tests.sagemaker.cloud import IMAGE, eventually
 from packages.local_cloud.tests.sagemaker.fakes import tarball
 from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import TARGET, MultiModelTriton, archive
 from packages.local_cloud.tests.sagemaker.multi_model.model_bucket import ModelBucket
-from tritonstack.runtime import TritonTimeoutError, TritonUnreachableError
+from tritonstack.triton import TritonTimeoutError, TritonUnreachableError
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
 from tritonstack_local.sagemaker.multi_model import HostedModels, LoadRejectedError
 from tritonstack_local.sagemaker.multi_model import hosted as hosted_module

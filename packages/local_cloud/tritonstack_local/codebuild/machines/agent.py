@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from tritonstack.runtime.inside import private_root, supervisor
+    from tritonstack.triton.inside import private_root, supervisor
 else:
     sys.path.append(sys.argv[1])
     import private_root

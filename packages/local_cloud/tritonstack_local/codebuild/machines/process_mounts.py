@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import MARKER, find_project
-from tritonstack.runtime import TritonNotFoundError
-from tritonstack.runtime.inside.private_root import Mount, shown
-from tritonstack.runtime.installation import find_embedded
+from tritonstack.triton import TritonNotFoundError
+from tritonstack.triton.inside.private_root import Mount, shown
+from tritonstack.triton.installation import find_embedded
 from tritonstack_local.codebuild.machines.network import PIP_CONFIGURATIONS
 
 _MANAGERS = ("asdf", "goenv", "jenv", "mise", "nodenv", "pyenv", "rbenv")

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.runtime.errors import ExposureRejectedError
-from tritonstack.runtime.inside.private_root import shown
-from tritonstack.runtime.sandbox import (
+from tritonstack.triton.errors import ExposureRejectedError
+from tritonstack.triton.inside.private_root import shown
+from tritonstack.triton.sandbox import (
     EXPOSE,
     SUPERVISOR,
     UNSHARE,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tritonstack.runtime.async_connections import in_thread
+from tritonstack.triton.async_connections import in_thread
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.endpoint_status import Announce

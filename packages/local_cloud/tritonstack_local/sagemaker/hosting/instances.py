@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.runtime import TritonFailedError, TritonRequestError
+from tritonstack.triton import TritonFailedError, TritonRequestError
 from tritonstack_local.sagemaker.multi_model import HostedModels
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.servers.logs import LogShipper

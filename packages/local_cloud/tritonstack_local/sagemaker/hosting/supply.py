@@ -18,7 +18,7 @@ from pathlib import Path
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.runtime import TritonFailedError
+from tritonstack.triton import TritonFailedError
 from tritonstack_local.cloudwatch.metrics import Datum, put_data
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.capture import Capture

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from tritonstack.base.errors import TritonstackError
-from tritonstack.runtime import TritonEndedError, TritonResponse, TritonTimeoutError
+from tritonstack.triton import TritonEndedError, TritonResponse, TritonTimeoutError
 from tritonstack_local.sagemaker.servers.server import Server
 from tritonstack_local.service.errors import ReplyError, ServiceError
 

@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
-from tritonstack.runtime import TritonRequestError, TritonUnreachableError
+from tritonstack.triton import TritonRequestError, TritonUnreachableError
 from tritonstack_local.sagemaker.errors import invalid_invocation, model_not_ready
 from tritonstack_local.sagemaker.multi_model.container import (
     LOAD_TIMEOUT_S,

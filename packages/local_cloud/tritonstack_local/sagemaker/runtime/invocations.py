@@ -18,14 +18,14 @@ from typing import NamedTuple, cast
 
 from botocore.model import StructureShape
 
-from tritonstack.runtime import (
+from tritonstack.triton import (
     TritonFailedError,
     TritonRequestError,
     TritonResponse,
     TritonTimeoutError,
     TritonUnreachableError,
 )
-from tritonstack.runtime.async_connections import ResponseStream, in_thread
+from tritonstack.triton.async_connections import ResponseStream, in_thread
 from tritonstack_local.sagemaker import unsupported
 from tritonstack_local.sagemaker.errors import invalid_invocation
 from tritonstack_local.sagemaker.hosting.capture import Message

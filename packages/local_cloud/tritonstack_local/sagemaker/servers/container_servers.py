@@ -19,12 +19,12 @@ import docker
 from docker.errors import NotFound
 from docker.types import DeviceRequest, Mount
 
-from tritonstack.runtime import TritonFailedError, TritonUnreachableError
-from tritonstack.runtime.docker_engine import DOCKER_ERRORS, held_image
-from tritonstack.runtime.readiness import SageMakerServer
-from tritonstack.runtime.sandbox import require_consent
-from tritonstack.runtime.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
-from tritonstack.runtime.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
+from tritonstack.triton import TritonFailedError, TritonUnreachableError
+from tritonstack.triton.docker_engine import DOCKER_ERRORS, held_image
+from tritonstack.triton.readiness import SageMakerServer
+from tritonstack.triton.sandbox import require_consent
+from tritonstack.triton.serve import BIND_TO_PORT, DEFAULT_PORT, MULTI_MODEL
+from tritonstack.triton.server import LOG_NAME, MULTI_MODEL_ROOT, SINGLE_MODEL_ROOT
 from tritonstack_local.container_group import ContainerGroup, Network
 from tritonstack_local.sagemaker.servers.server import Server, ServerOrder, StartServer, introduction
 

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tritonstack.reference.hardware import INSTANCE_TYPES
+from tritonstack.facts.hardware import INSTANCE_TYPES
 
 _MEMORY = Path("/proc/meminfo")
 _OWN_GROUP = Path("/sys/fs/cgroup")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tritonstack.runtime import TritonServer, find_installation
+from tritonstack.triton import TritonServer, find_installation
 
 if TYPE_CHECKING:
     from tritonstack_local.sagemaker.servers.container_servers import ContainerServer

@@ -6,8 +6,8 @@ from pathlib import Path
 
 sys.path.insert(0, "/opt/stand-in")
 
-from tritonstack.runtime.errors import ServeRejectedError
-from tritonstack.runtime.serve import serve_command
+from tritonstack.triton.errors import ServeRejectedError
+from tritonstack.triton.serve import serve_command
 
 
 def main() -> None:
