@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonstack_local.signatures.keys import CloudSecret
+from tritonstack_local.access.keys import CloudSecret
 
 _SECRETS: dict[str, CloudSecret] = {}
 

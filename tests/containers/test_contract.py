@@ -15,7 +15,7 @@ from tests.containers.conftest import PROJECT
 from tests.containers.probe import CONFIG, question, told_by, write_probe
 from tritonstack.triton import TritonFailedError
 from tritonstack_local.container_group import ContainerGroup
-from tritonstack_local.sagemaker.servers.container_servers import ContainerServer, ContainerStarter
+from tritonstack_local.sagemaker.servers.containers import ContainerServer, ContainerStarter
 from tritonstack_local.sagemaker.servers.server import ServerOrder
 
 pytestmark = pytest.mark.e2e

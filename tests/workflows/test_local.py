@@ -16,8 +16,8 @@ from tritonstack.triton import sandbox
 from tritonstack.workflows import CloudOptions, Session, down, down_all, up
 from tritonstack.workflows.local import up as module
 from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
+from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.signatures.keys import CloudSecret
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 7, "000000000003", "us-east-1", secret=CloudSecret.random())
 OPTIONS = CloudOptions(account="000000000003", port=4711)

@@ -16,7 +16,7 @@ from moto.core.base_backend import BackendDict
 from moto.s3.models import s3_backends
 
 from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
-from packages.local_cloud.tests.sagemaker.multi_model.fake_triton import MultiModelTriton
+from packages.local_cloud.tests.sagemaker.servers.fake_triton import MultiModelTriton
 from tests.credentials import keys_of, register, variables_of
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.sagemaker import SageMakerApp

@@ -21,7 +21,7 @@ from tritonstack.base.paths import find_project
 from tritonstack_local.cloud_folder import private_folder
 from tritonstack_local.process import forget, start_detached, stop
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.state.errors import ForeignStateError
+from tritonstack_local.state.folder import ForeignStateError
 
 pytestmark = [
     pytest.mark.e2e,

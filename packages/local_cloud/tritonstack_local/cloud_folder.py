@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.files import read_json
-from tritonstack_local.signatures.keys import CloudSecret, write_private
+from tritonstack_local.access.keys import CloudSecret, write_private
 from tritonstack_local.state.folder import check_owner
 
 LOCK = "cloud.lock"

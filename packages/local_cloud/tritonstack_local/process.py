@@ -23,6 +23,7 @@ from typing import IO
 from tritonstack.base.error_kinds import CommandLineError, LocalCloudError
 from tritonstack.base.errors import UsageError
 from tritonstack.triton.sandbox import EXPOSE
+from tritonstack_local.access.keys import forget_secret
 from tritonstack_local.cloud_folder import (
     LOCK,
     CloudAddress,
@@ -37,8 +38,7 @@ from tritonstack_local.cloud_folder import (
 )
 from tritonstack_local.cloud_folder import forget as forget_state
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.signatures.keys import forget_secret
-from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import NotKeptError
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 90.0

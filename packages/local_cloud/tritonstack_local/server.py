@@ -21,17 +21,18 @@ os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.access.account_isolation import all_accounts, confined_to
+from tritonstack_local.access.accounts import all_accounts, confined_to
 from tritonstack_local.access.guard import Guard
-from tritonstack_local.access.limits import RUNTIME_PREFIX
+from tritonstack_local.access.keys import AccessKey, CloudSecret
 from tritonstack_local.access.own_routes import INVENTORY_PATH
+from tritonstack_local.access.requests import RUNTIME_PREFIX, DeniedError, Reason
 from tritonstack_local.autoscaling.app import AutoScalingApp
 from tritonstack_local.cloud_folder import state_folder
 from tritonstack_local.cloudformation.api import CloudFormationApp
 from tritonstack_local.cloudformation.providers import providers_for
 from tritonstack_local.cloudwatch import log_streams
-from tritonstack_local.cloudwatch.alarms.evaluator import AlarmEvaluator
-from tritonstack_local.cloudwatch.alarms.records import AlarmRecord
+from tritonstack_local.cloudwatch.evaluator import AlarmEvaluator
+from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.data_plane.front import BACKLOG, Front
 from tritonstack_local.data_plane.general import GeneralServer
@@ -42,18 +43,15 @@ from tritonstack_local.ecr.layers import Layers
 from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
-from tritonstack_local.sagemaker.control_plane.app import SageMakerApp, create_app
+from tritonstack_local.sagemaker.app import SageMakerApp, create_app
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.scope import Caller, caller_of
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables
 from tritonstack_local.settings import CloudSettings
-from tritonstack_local.signatures.keys import AccessKey, CloudSecret
-from tritonstack_local.signatures.requests import DeniedError, Reason
-from tritonstack_local.state.moto_backends import MotoBackends
 from tritonstack_local.state.persistence import Application, PersistenceMiddleware
-from tritonstack_local.state.snapshot import open_state
-from tritonstack_local.state.writer import StateWriter
+from tritonstack_local.state.pickling import MotoBackends
+from tritonstack_local.state.writer import StateWriter, open_state
 from tritonstack_local.tagging.app import SIGNED_AS
 from tritonstack_local.tagging.app import create_app as create_tagging
 from tritonstack_local.tagging.resources import tagged_in_moto

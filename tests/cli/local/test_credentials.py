@@ -8,8 +8,8 @@ import pytest
 from tests.projects import write_project
 from tritonstack.cli.main import run
 from tritonstack.operations.aws import CONFLICTING_VARIABLES, Cloud
+from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.cloud_folder import CloudAddress
-from tritonstack_local.signatures.keys import CloudSecret
 
 ADDRESS = CloudAddress("http://localhost:1", 1, 1, "000000000000", "us-east-1", secret=CloudSecret.random())
 SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]

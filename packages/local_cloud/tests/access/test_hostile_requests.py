@@ -16,10 +16,11 @@ import pytest
 from packages.local_cloud.tests.access.test_guard import raw, signed_headers
 from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
 from tests.credentials import keys_of
-from tritonstack_local.access import guard, limits
+from tritonstack_local.access import guard
+from tritonstack_local.access import requests as limits
 from tritonstack_local.access.guard import SENT_REQUEST, Guard
+from tritonstack_local.access.requests import SentRequest
 from tritonstack_local.data_plane import connections, front, general
-from tritonstack_local.signatures.requests import SentRequest
 
 JSON = {
     "application-autoscaling": "AnyScaleFrontendService.DescribeScalableTargets",

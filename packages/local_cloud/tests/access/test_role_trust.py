@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.access.role_trust import trusts
+from tritonstack_local.access.accounts import trusts
 
 CALLER = "arn:aws:iam::111122223333:role/builds"
 SOURCE_IDENTITY = {"StringEquals": {"sts:SourceIdentity": "ann"}}

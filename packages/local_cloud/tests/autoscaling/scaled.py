@@ -8,10 +8,9 @@ from typing import Any
 from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.autoscaling.actions import ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
-from tritonstack_local.autoscaling.history import History
 from tritonstack_local.autoscaling.records import AutoScalingTables, TargetId
-from tritonstack_local.autoscaling.scaler import Scaler
-from tritonstack_local.sagemaker.control_plane.endpoints import VariantCapacity
+from tritonstack_local.autoscaling.scaler import History, Scaler
+from tritonstack_local.sagemaker.endpoints import VariantCapacity
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import validation_exception
 from tritonstack_local.settings import TimeScale

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from packages.local_cloud.tests.autoscaling.scaled import KEY, SCOPE, Scaled
-from tritonstack_local.autoscaling.history import History
+from tritonstack_local.autoscaling.scaler import History
 
 
 @pytest.fixture

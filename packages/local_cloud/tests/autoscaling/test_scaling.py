@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from packages.local_cloud.tests.cloudwatch.alarms.test_evaluator import eventually, put_alarm
+from packages.local_cloud.tests.cloudwatch.test_evaluator import eventually, put_alarm
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, a_variant, role_of
 
 KEY = {

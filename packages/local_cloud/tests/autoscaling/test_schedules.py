@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tritonstack_local.autoscaling.calendars import due_time, latest_time
 from tritonstack_local.autoscaling.records import ScheduledRecord
+from tritonstack_local.autoscaling.requests import due_time, latest_time
 from tritonstack_local.settings import TimeScale
 
 WEDNESDAY = datetime(2026, 1, 14, 12, tzinfo=UTC)

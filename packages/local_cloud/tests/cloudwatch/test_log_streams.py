@@ -10,7 +10,7 @@ from moto.logs.models import LogEvent, logs_backends
 
 from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.state import log_files
-from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import NotKeptError
 from tritonstack_local.state.log_files import LOG_FOLDER, LogFiles
 from tritonstack_local.state.pickling import dumps
 

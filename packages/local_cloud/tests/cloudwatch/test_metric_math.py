@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.metric_math import (
+from tritonstack_local.cloudwatch.queries import (
     ExpressionError,
     Inputs,
     evaluate,

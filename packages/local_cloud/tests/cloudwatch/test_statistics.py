@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.cloudwatch.statistics import Summary, statistic_named
+from tritonstack_local.cloudwatch.store import Summary, statistic_named
 
 
 def of(values):

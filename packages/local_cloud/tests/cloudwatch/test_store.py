@@ -2,8 +2,7 @@
 
 import time
 
-from tritonstack_local.cloudwatch.statistics import Summary
-from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span
+from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span, Summary
 from tritonstack_local.scope import Scope
 from tritonstack_local.settings import TimeScale
 

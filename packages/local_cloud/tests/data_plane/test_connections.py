@@ -11,11 +11,10 @@ import time
 import pytest
 
 from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
+from tritonstack_local.access.verifier import BodyCheck, Payload
 from tritonstack_local.data_plane.connections import READ_S, Connections, FrontConnection, Uploads, accept
 from tritonstack_local.data_plane.heads import MAX_OTHER_HEAD, RequestHead, read_head
 from tritonstack_local.service.event_loop import EventLoopThread
-from tritonstack_local.signatures.payload import Payload
-from tritonstack_local.signatures.verifier import BodyCheck
 
 
 def test_denied_and_invalid_requests_leave_the_connection_usable(endpoint):

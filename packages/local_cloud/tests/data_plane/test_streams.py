@@ -10,7 +10,7 @@ from tritonstack.client import (
     EndpointClient,
     StreamFailedError,
 )
-from tritonstack_local.sagemaker.runtime import invocations
+from tritonstack_local.sagemaker import invocations
 
 PATH = f"/endpoints/{NAME}/invocations-response-stream"
 

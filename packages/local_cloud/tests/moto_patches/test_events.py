@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from packages.local_cloud.tests.conftest import TRUST_ANYONE
 from tests.credentials import secret_of
 from tritonstack_local.moto_patches.events import target_input
-from tritonstack_local.sagemaker.hosting.endpoint_status import (
+from tritonstack_local.sagemaker.hosting.status import (
     endpoint_detail,
     event_status,
     send_event,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packages.local_cloud.tests.conftest import REGION, SHARED, Account, start_cloud
 from tritonstack_local.sagemaker import SageMakerApp, create_app
-from tritonstack_local.sagemaker.servers.limits import ServerSlots
+from tritonstack_local.sagemaker.dependencies import ServerSlots
 from tritonstack_local.settings import TimeScale
 
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver:24.09-py3"

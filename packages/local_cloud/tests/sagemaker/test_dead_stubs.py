@@ -12,7 +12,7 @@ from model_build.served.watch_stubs import LOOK_S, UNREAPED_S
 from packages.local_cloud.tests.sagemaker import test_real_triton as single_model
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE, role_of
 from packages.local_cloud.tests.sagemaker.fakes import tarball
-from packages.local_cloud.tests.sagemaker.multi_model import test_real_triton as multi_model
+from packages.local_cloud.tests.sagemaker.servers import test_real_models as multi_model
 from packages.local_cloud.tests.sagemaker.test_real_triton import (
     BROKEN,
     MODEL,

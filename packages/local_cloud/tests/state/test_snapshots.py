@@ -11,11 +11,11 @@ import pytest
 
 from packages.local_cloud.tests.state.restartable_cloud import IN_EUROPE
 from tritonstack_local.cloud_folder import forget
-from tritonstack_local.state import pickling, snapshot, writer
+from tritonstack_local.state import pickling, writer
+from tritonstack_local.state import writer as snapshot
 from tritonstack_local.state.bodies import BodyStore
-from tritonstack_local.state.errors import ForeignStateError, NotKeptError
-from tritonstack_local.state.snapshot import StateKey, open_state
-from tritonstack_local.state.writer import StateWriter
+from tritonstack_local.state.folder import ForeignStateError, NotKeptError
+from tritonstack_local.state.writer import StateKey, StateWriter, open_state
 
 
 @pytest.fixture

@@ -17,14 +17,19 @@ from werkzeug.wsgi import get_input_stream
 
 from tritonstack.base.web.foreign_pages import foreign_reason
 from tritonstack_local.access.framing import MalformedBodyError
-from tritonstack_local.access.limits import check_length, largest_body, too_large
+from tritonstack_local.access.keys import AccessKey
+from tritonstack_local.access.requests import (
+    DeniedError,
+    Reason,
+    SentRequest,
+    check_length,
+    largest_body,
+    too_large,
+)
 from tritonstack_local.access.responses import denial_response
+from tritonstack_local.access.verifier import BodyCheck, Payload, Verifier
 from tritonstack_local.scope import CALLER, Caller
-from tritonstack_local.signatures.keys import AccessKey
-from tritonstack_local.signatures.payload import Payload
-from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
-from tritonstack_local.signatures.verifier import BodyCheck, Verifier
-from tritonstack_local.state.errors import NotKeptError
+from tritonstack_local.state.folder import NotKeptError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

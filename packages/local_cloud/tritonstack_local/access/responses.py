@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from werkzeug.wrappers import Response
 
-from tritonstack_local.signatures.requests import S3, DeniedError, Reason, SentRequest
+from tritonstack_local.access.requests import S3, DeniedError, Reason, SentRequest
 
 
 class _Codes(NamedTuple):

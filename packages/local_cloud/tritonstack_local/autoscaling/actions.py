@@ -12,9 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from tritonstack_local.autoscaling.calendars import read_action
-from tritonstack_local.autoscaling.history import History
-from tritonstack_local.autoscaling.policies import check_beside, read_policy
+from tritonstack_local.autoscaling.alarms import TrackingAlarms
 from tritonstack_local.autoscaling.records import (
     AutoScalingTables,
     PolicyRecord,
@@ -22,8 +20,15 @@ from tritonstack_local.autoscaling.records import (
     TargetId,
     TargetRecord,
 )
-from tritonstack_local.autoscaling.requests import described, missing, target_id
-from tritonstack_local.autoscaling.tracking_alarms import TrackingAlarms
+from tritonstack_local.autoscaling.requests import (
+    check_beside,
+    described,
+    missing,
+    read_action,
+    read_policy,
+    target_id,
+)
+from tritonstack_local.autoscaling.scaler import History
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError, validation_exception
 from tritonstack_local.service.tables import Table

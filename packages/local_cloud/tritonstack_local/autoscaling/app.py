@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from botocore import xform_name
 
 from tritonstack_local.autoscaling.actions import OFFERED, SERVICE, ScalingActions
+from tritonstack_local.autoscaling.alarms import TrackingAlarms
 from tritonstack_local.autoscaling.decisions import AlarmReading
-from tritonstack_local.autoscaling.history import History
 from tritonstack_local.autoscaling.records import AutoScalingTables
-from tritonstack_local.autoscaling.scaler import Scaler
-from tritonstack_local.autoscaling.tracking_alarms import TrackingAlarms
-from tritonstack_local.cloudwatch.alarms.records import AlarmRecord, held_alarms
-from tritonstack_local.cloudwatch.alarms.state import decide as decide_state
-from tritonstack_local.sagemaker.control_plane.endpoints import Endpoints
+from tritonstack_local.autoscaling.scaler import History, Scaler
+from tritonstack_local.cloudwatch.alarm_rules import decide as decide_state
+from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord, held_alarms
+from tritonstack_local.sagemaker.endpoints import Endpoints
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Table, Tables, inventory_of

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
-from tritonstack_local.autoscaling.records import NAMESPACE, ScalingRecord, TargetId
+from tritonstack.facts.scaling_rules import PREDEFINED_METRICS, VARIANT_DIMENSION
+from tritonstack_local.autoscaling.alarms import new_alarm_names
+from tritonstack_local.autoscaling.records import (
+    NAMESPACE,
+    PolicyRecord,
+    ScalingRecord,
+    ScheduledRecord,
+    TargetId,
+)
+from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError, validation_exception
 from tritonstack_local.service.wire import Fields
+from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
 _PAGE = 50
 PREDICTION = "PutScalingPolicy.PredictiveScalingPolicyConfiguration"
@@ -86,3 +100,174 @@ def missing(kind: str, target: TargetId, name: str = "") -> ServiceError:
     )
     named = f", {kind.removeprefix('scaling ')} name: {name}" if name else ""
     return ServiceError("ObjectNotFoundException", f"No {kind} found for {place}{named}")
+
+
+TRACKING, STEPS = "TargetTrackingScaling", "StepScaling"
+CONFIGURATIONS: Mapping[str, str] = {
+    STEPS: "StepScalingPolicyConfiguration",
+    TRACKING: "TargetTrackingScalingPolicyConfiguration",
+}
+_POLICIES_A_TARGET = 50
+
+
+def read_policy(
+    scope: Scope, target: TargetId, request: Fields, previous: PolicyRecord | None
+) -> PolicyRecord:
+    """Return the policy that a request puts in the place of another one, if any."""
+    kind = request.get("PolicyType", STEPS)
+    if kind not in CONFIGURATIONS:
+        raise rejection(PREDICTION)
+    configuration = request.get(CONFIGURATIONS[kind])
+    if configuration is None:
+        raise validation_exception(f"{CONFIGURATIONS[kind]} must be specified for PolicyType {kind}")
+    if kind == TRACKING:
+        _check_tracking(target, configuration)
+    else:
+        _check_steps(configuration)
+    high, low = None, None
+    if kind == TRACKING:
+        high, low = new_alarm_names(target, configuration)
+        if previous is not None:
+            # An updated policy keeps its alarms; without scale-in it has no low alarm.
+            high = previous.high or high
+            low = None if low is None else previous.low or low
+    name, place = request["PolicyName"], f"resource/{NAMESPACE}/{target.resource}"
+    identity = {
+        "PolicyARN": scope.arn("autoscaling", f"scalingPolicy:{uuid.uuid4()}:{place}:policyName/{name}"),
+        "CreationTime": datetime.now(UTC),
+    }
+    if previous is not None:
+        identity = {field: previous.fields[field] for field in identity}
+    fields = {
+        **identity,
+        "PolicyName": name,
+        "PolicyType": kind,
+        CONFIGURATIONS[kind]: configuration,
+        "Alarms": [
+            {"AlarmName": alarm, "AlarmARN": scope.arn("cloudwatch", f"alarm:{alarm}")}
+            for alarm in (high, low)
+            if alarm is not None
+        ],
+    }
+    return PolicyRecord(target=target, fields=fields, configuration=configuration, high=high, low=low)
+
+
+def check_beside(policy: PolicyRecord, others: list[PolicyRecord]) -> None:
+    """Reject a policy that its target cannot have beside the others."""
+    if len(others) >= _POLICIES_A_TARGET:
+        raise ServiceError("LimitExceededException", f"A target has at most {_POLICIES_A_TARGET} policies")
+    if policy.kind == TRACKING and any(
+        other.kind == TRACKING and _metric(other) == _metric(policy) for other in others
+    ):
+        raise validation_exception(
+            "Only one TargetTrackingScaling policy for a given metric specification is allowed."
+        )
+
+
+def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
+    predefined, customized = (
+        configuration.get(name) for name in ("PredefinedMetricSpecification", "CustomizedMetricSpecification")
+    )
+    if (predefined is None) == (customized is None):
+        raise validation_exception(
+            "Exactly one of PredefinedMetricSpecification and CustomizedMetricSpecification must be specified"
+        )
+    if not configuration["TargetValue"] > 0:
+        raise validation_exception("TargetValue must be greater than 0")
+    if predefined is None:
+        return
+    metric = PREDEFINED_METRICS.get(predefined["PredefinedMetricType"])
+    if metric is None or metric.dimension != target.dimension:
+        raise validation_exception(
+            f"Predefined metric type {predefined['PredefinedMetricType']} is not supported for the scalable "
+            f"dimension {target.dimension}"
+        )
+
+
+def _check_steps(configuration: Mapping[str, Any]) -> None:
+    if configuration.get("AdjustmentType") != "ChangeInCapacity":
+        raise rejection(OTHER_STEPS)
+    if not configuration.get("StepAdjustments"):
+        raise validation_exception("StepAdjustments must be specified for a step scaling policy")
+    infinity = float("inf")
+    bounds = sorted(
+        (step.get("MetricIntervalLowerBound", -infinity), step.get("MetricIntervalUpperBound", infinity))
+        for step in configuration["StepAdjustments"]
+    )
+    if any(low >= high for low, high in bounds):
+        raise validation_exception(
+            "The upper bound of a step adjustment must be greater than its lower bound"
+        )
+    if any(before[1] > after[0] for before, after in pairwise(bounds)):
+        raise validation_exception("StepAdjustment intervals can't overlap")
+
+
+def _metric(policy: PolicyRecord) -> tuple[Any, Any]:
+    fields = policy.configuration
+    return fields.get("PredefinedMetricSpecification"), fields.get("CustomizedMetricSpecification")
+
+
+# The calendar of a scheduled action starts when the action is put, and a minute in it lasts as long as a
+# minute of the cloud: at the default scale, a day passes in 24 minutes.
+
+
+_DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_DAY = rf"(?:{'|'.join(_DAYS)})"
+_CRON = re.compile(
+    r"cron\((?P<minute>[0-5]?\d) (?P<hour>[01]?\d|2[0-3]) "
+    rf"(?:\* \* \?|\? \* (?P<days>\*|{_DAY}(?:,{_DAY})*)) \*\)"
+)
+
+
+def read_action(
+    scope: Scope, target: TargetId, request: Fields, before: ScheduledRecord | None, now: float
+) -> ScheduledRecord:
+    """Return the action that a request puts in the place of another one, if any; its calendar starts now."""
+    if request.keys() & {"StartTime", "EndTime"}:
+        raise rejection(START_AND_END)
+    name = request["ScheduledActionName"]
+    place = f"scheduledAction:{NAMESPACE}/{target.resource}:scheduledActionName/{name}"
+    new = {
+        "ScheduledActionName": name,
+        "ScheduledActionARN": scope.arn("autoscaling", place),
+        "ScalableTargetAction": {},
+        "CreationTime": datetime.now(UTC),
+    }
+    changes = ("Schedule", "Timezone", "ScalableTargetAction")
+    fields = (new if before is None else dict(before.fields)) | {
+        field: request[field] for field in changes if request.get(field)
+    }
+    if "Schedule" not in fields:
+        raise validation_exception("Schedule must be specified to create a scheduled action")
+    if _CRON.fullmatch(fields["Schedule"]) is None:
+        raise rejection(OTHER_SCHEDULES)
+    try:
+        ZoneInfo(fields.get("Timezone", "UTC"))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise validation_exception(f"Timezone {fields['Timezone']!r} is not a known time zone") from error
+    limits = fields["ScalableTargetAction"]
+    if limits.get("MinCapacity", 0) > limits.get("MaxCapacity", float("inf")):
+        raise validation_exception("Maximum capacity cannot be less than minimum capacity")
+    return ScheduledRecord(target=target, fields=fields, since=now, done=now)
+
+
+def due_time(record: ScheduledRecord, now: float, time_scale: TimeScale) -> float | None:
+    """Return the last time in the action's calendar for which it has not run, if that has passed."""
+    until = record.since + (now - record.since) * REAL_MINUTE_S / time_scale.minute_s
+    return latest_time(record.fields, after=record.done, until=until)
+
+
+def latest_time(fields: Mapping[str, Any], *, after: float, until: float) -> float | None:
+    """Return the last time of a schedule within an interval, if there is one."""
+    match, zone = _CRON.fullmatch(fields["Schedule"]), ZoneInfo(fields.get("Timezone", "UTC"))
+    if match is None:
+        return None
+    days = _DAYS if match["days"] in (None, "*") else match["days"].split(",")
+    moment = time(int(match["hour"]), int(match["minute"]))
+    first, day = (datetime.fromtimestamp(at, zone).date() for at in (after, until))
+    while day >= first:
+        at = datetime.combine(day, moment, zone).timestamp()
+        if _DAYS[day.weekday()] in days and after < at <= until:
+            return at
+        day -= timedelta(days=1)
+    return None

@@ -25,7 +25,7 @@ from tritonstack_local.cloudformation.records import Stack
 from tritonstack_local.cloudformation.store import StackStore
 from tritonstack_local.scope import Scope, caller_of
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.validation import check_passed_roles
+from tritonstack_local.service.wire import check_passed_roles
 from tritonstack_local.tagging.resources import TaggedResource
 
 if TYPE_CHECKING:

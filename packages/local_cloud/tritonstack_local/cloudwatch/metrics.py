@@ -19,9 +19,7 @@ from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
 from tritonstack_local.cloudwatch.queries import Query, QueryError, compute, read_query
-from tritonstack_local.cloudwatch.statistics import Summary
-from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, key_of
-from tritonstack_local.cloudwatch.timestamps import moment, seconds
+from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, Summary, key_of, moment, seconds
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 

@@ -18,6 +18,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 
+from tritonstack_local.access.requests import SentRequest
+from tritonstack_local.access.verifier import BodyCheck
 from tritonstack_local.data_plane.heads import (
     MAX_HEAD,
     MalformedHeadError,
@@ -27,8 +29,6 @@ from tritonstack_local.data_plane.heads import (
     read_head,
     read_other_head,
 )
-from tritonstack_local.signatures.requests import SentRequest
-from tritonstack_local.signatures.verifier import BodyCheck
 
 HEAD_S = 20.0
 """Longest time for the head of a request."""

@@ -15,6 +15,8 @@ from werkzeug.wrappers import Response
 
 from tritonstack.triton.async_connections import in_thread
 from tritonstack_local.access.guard import Guard
+from tritonstack_local.access.requests import DeniedError, Reason, SentRequest
+from tritonstack_local.access.verifier import BodyCheck
 from tritonstack_local.data_plane.connections import (
     Connections,
     FrontConnection,
@@ -23,11 +25,9 @@ from tritonstack_local.data_plane.connections import (
     accept,
 )
 from tritonstack_local.data_plane.heads import RequestHead
-from tritonstack_local.sagemaker.runtime.invocations import Invocations, StreamedAnswer
+from tritonstack_local.sagemaker.invocations import Invocations, StreamedAnswer
 from tritonstack_local.service import wire
 from tritonstack_local.service.errors import ServiceError
-from tritonstack_local.signatures.requests import DeniedError, Reason, SentRequest
-from tritonstack_local.signatures.verifier import BodyCheck
 
 BACKLOG = 1024
 MOST_CONNECTIONS = 512

@@ -17,7 +17,7 @@ from werkzeug.serving import make_server
 
 from tritonstack_local.access.framing import dechunked, rejecting_malformed_bodies
 from tritonstack_local.access.guard import BODY, SENT_REQUEST, Guard
-from tritonstack_local.signatures.requests import SentRequest
+from tritonstack_local.access.requests import SentRequest
 
 _MOST_THREADS = 256
 _MOST_WAITING = 256

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tritonstack_local.access.framing import framing_failure
-from tritonstack_local.signatures.requests import SentRequest
+from tritonstack_local.access.requests import SentRequest
 
 MAX_HEAD = 16 * 1024
 MAX_OTHER_HEAD = 128 * 1024

@@ -21,7 +21,7 @@ from moto.events.models import EventsBackend, Rule
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.validation import check_passed_roles
+from tritonstack_local.service.wire import check_passed_roles
 
 Deliver = Callable[[str, str], None]
 """Delivers a message to the topic or project with this ARN."""

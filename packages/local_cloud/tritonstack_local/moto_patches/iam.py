@@ -20,10 +20,10 @@ from moto.sts.exceptions import STSClientError
 from moto.sts.models import STSBackend
 
 from tritonstack.base.files import parse_json
-from tritonstack_local.access.role_trust import trusts
+from tritonstack_local.access.accounts import trusts
+from tritonstack_local.access.keys import AccessKey
+from tritonstack_local.access.requests import DeniedError, Reason
 from tritonstack_local.scope import caller_of
-from tritonstack_local.signatures.keys import AccessKey
-from tritonstack_local.signatures.requests import DeniedError, Reason
 
 _ALPHABET = string.ascii_letters + string.digits + "+/"
 

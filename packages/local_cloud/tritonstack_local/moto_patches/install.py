@@ -15,7 +15,7 @@ from moto.sns.models import Subscription
 from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
-from tritonstack_local.access.account_isolation import in_all_accounts, within_account
+from tritonstack_local.access.accounts import in_all_accounts, within_account
 from tritonstack_local.moto_patches import ecr, iam, s3, service_quotas
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
@@ -25,7 +25,7 @@ from tritonstack_local.moto_patches.iam import (
     remove_client_id,
 )
 from tritonstack_local.moto_patches.patching import correct
-from tritonstack_local.state import moto_backends
+from tritonstack_local.state import pickling
 
 
 def apply() -> None:
@@ -41,7 +41,7 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto keeps every object that it ever makes, for a reset that never comes.
     (BaseModel, "__new__", staticmethod(_new)),
     # S3 bodies are stored in files.
-    *moto_backends.CORRECTIONS,
+    *pickling.CORRECTIONS,
     (AccountSpecificBackend, "__getitem__", within_account(AccountSpecificBackend.__getitem__)),
     *iam.CORRECTIONS,
     (STSBackend, "assume_role", assume_role),

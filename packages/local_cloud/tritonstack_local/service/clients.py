@@ -8,8 +8,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.scope import Scope
-from tritonstack_local.signatures.keys import CloudSecret
 
 # All requests stay on this machine; ignore proxy settings.
 _CONFIG = Config(

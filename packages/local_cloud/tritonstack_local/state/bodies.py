@@ -18,8 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from tritonstack_local.state.errors import NotKeptError, write_error
-from tritonstack_local.state.folder import own_folder
+from tritonstack_local.state.folder import NotKeptError, own_folder, write_error
 
 BLOCK = 1 << 20
 _DRAFT = "-draft"

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack_local.state.errors import write_error
-from tritonstack_local.state.folder import own_folder
+from tritonstack_local.state.folder import own_folder, write_error
 
 SEGMENT_BYTES = 4 << 20
 MOST_SEGMENTS = 16

@@ -13,9 +13,8 @@ from urllib.parse import parse_qs
 from werkzeug.wrappers import Request, Response
 
 from tritonstack_local.state.bodies import BODIES, StoredBytes
-from tritonstack_local.state.errors import NotKeptError
-from tritonstack_local.state.snapshot import State
-from tritonstack_local.state.writer import StateWriter
+from tritonstack_local.state.folder import NotKeptError
+from tritonstack_local.state.writer import State, StateWriter
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.sagemaker.cloud import eventually, run_cloud
 from packages.local_cloud.tests.sagemaker.fakes import FakeTritons
+from tritonstack_local.sagemaker.dependencies import ServerSlots
 from tritonstack_local.sagemaker.hosting import instances
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool
-from tritonstack_local.sagemaker.servers.limits import ServerSlots
 
 GROUP = "/aws/sagemaker/Endpoints/e"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack_local.sagemaker.hosting.rollouts import check_rollout, plan_rollout
+from tritonstack_local.sagemaker.hosting.updates import check_rollout, plan_rollout
 from tritonstack_local.service.errors import ServiceError
 
 ALL = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tritonstack_local.sagemaker.servers import limits
-from tritonstack_local.sagemaker.servers.limits import Limits, limits_of, volume_bytes
+from tritonstack_local.sagemaker import dependencies as limits
+from tritonstack_local.sagemaker.dependencies import Limits, limits_of, volume_bytes
 
 MIB, GIB = 2**20, 2**30
 

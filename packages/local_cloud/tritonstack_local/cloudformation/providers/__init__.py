@@ -24,7 +24,7 @@ from tritonstack_local.cloudformation.providers.base import (
 )
 from tritonstack_local.cloudformation.providers.conversions import CONVERSIONS
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
-from tritonstack_local.sagemaker.unsupported import NO_COMPONENTS
+from tritonstack_local.sagemaker.rules import NO_COMPONENTS
 from tritonstack_local.service.errors import sentence
 
 _TYPES = Path(__file__).with_name("resource_types.yaml")

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack_local.cloudformation.providers.base import Provider, ProviderError, ResourceRequest
-from tritonstack_local.sagemaker.unsupported import template_rejection
+from tritonstack_local.sagemaker.rules import template_rejection
 
 
 class SageMakerProvider(Provider):

@@ -12,11 +12,9 @@ from typing import Any
 
 from tritonstack.triton.async_connections import in_thread
 from tritonstack_local.sagemaker.dependencies import Dependencies
-from tritonstack_local.sagemaker.errors import invalid_invocation
-from tritonstack_local.sagemaker.hosting.endpoint_status import Announce
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
-from tritonstack_local.sagemaker.hosting.rollouts import plan_rollout
+from tritonstack_local.sagemaker.hosting.status import Announce
 from tritonstack_local.sagemaker.hosting.supply import (
     CLOSE_TIMEOUT_S,
     FAILURE_REASON_LIMIT,
@@ -24,7 +22,7 @@ from tritonstack_local.sagemaker.hosting.supply import (
     InstanceSupply,
     LaunchFailedError,
 )
-from tritonstack_local.sagemaker.hosting.updating import Update, UpdateFailedError
+from tritonstack_local.sagemaker.hosting.updates import Update, UpdateFailedError, plan_rollout
 from tritonstack_local.sagemaker.records import (
     EndpointRecord,
     PendingUpdate,
@@ -37,6 +35,7 @@ from tritonstack_local.sagemaker.records import (
     now,
     weights_of,
 )
+from tritonstack_local.sagemaker.rules import invalid_invocation
 from tritonstack_local.scope import Scope
 
 # Poll interval of deletions, in seconds.

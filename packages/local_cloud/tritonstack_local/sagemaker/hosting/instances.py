@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tritonstack.triton import TritonFailedError, TritonRequestError
-from tritonstack_local.sagemaker.multi_model import HostedModels
 from tritonstack_local.sagemaker.records import DeploymentPlan
 from tritonstack_local.sagemaker.servers.logs import LogShipper
+from tritonstack_local.sagemaker.servers.models import HostedModels
 from tritonstack_local.sagemaker.servers.server import Server
 
 # Poll interval for dead containers; each poll is a system call.

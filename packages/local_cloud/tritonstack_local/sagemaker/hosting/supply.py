@@ -20,15 +20,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.triton import TritonFailedError
 from tritonstack_local.cloudwatch.metrics import Datum, put_data
-from tritonstack_local.sagemaker.dependencies import Dependencies
+from tritonstack_local.sagemaker.dependencies import Dependencies, limits_of, volume_bytes
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance, RunningContainer
-from tritonstack_local.sagemaker.multi_model import Downloads, HostedModels
 from tritonstack_local.sagemaker.records import DeploymentPlan, EndpointPlan, weights_of
 from tritonstack_local.sagemaker.servers import artifacts
-from tritonstack_local.sagemaker.servers.limits import limits_of, volume_bytes
+from tritonstack_local.sagemaker.servers.downloads import Downloads
 from tritonstack_local.sagemaker.servers.logs import LogShipper, log_group
+from tritonstack_local.sagemaker.servers.models import HostedModels
 from tritonstack_local.sagemaker.servers.server import Server, ServerOrder, StartServer, introduction
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ReplyError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tritonstack.triton import TritonServer, find_installation
 
 if TYPE_CHECKING:
-    from tritonstack_local.sagemaker.servers.container_servers import ContainerServer
+    from tritonstack_local.sagemaker.servers.containers import ContainerServer
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""CloudWatch alarms: specification, evaluation, state, and notifications."""

@@ -1,1 +1,0 @@
-"""SageMaker's API: models, endpoint configurations, and endpoints."""

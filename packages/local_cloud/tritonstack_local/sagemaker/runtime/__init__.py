@@ -1,1 +1,0 @@
-"""Serve InvokeEndpoint requests: checks, streaming, and metrics."""

@@ -1,1 +1,0 @@
-"""Verify Signature Version 4 and its variants."""
