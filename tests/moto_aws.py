@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from moto import mock_aws
 
-from tritonstack_local.moto_patches import ecr, service_quotas
+from tritonstack_local.moto_patches import images_and_quotas
 from tritonstack_local.moto_patches.patching import uncorrected
 
 
@@ -23,6 +23,6 @@ def simulated_aws() -> Iterator[None]:
     with patch.dict(os.environ), uncorrected():
         os.environ.pop("MOTO_IAM_LOAD_MANAGED_POLICIES", None)
         with mock_aws(), ExitStack() as corrections:
-            for owner, name, correction in (*ecr.CORRECTIONS, *service_quotas.CORRECTIONS):
+            for owner, name, correction in images_and_quotas.CORRECTIONS:
                 corrections.enter_context(patch.object(owner, name, correction, create=True))
             yield

@@ -182,5 +182,5 @@ def test_all_yaml_is_read_through_one_function() -> None:
     assert found == {
         "tritonstack/base/yaml/parsing.py",
         "tritonstack/project/files/yaml_positions.py",
-        "packages/local_cloud/tritonstack_local/cloudformation/templates/template.py",
+        "packages/local_cloud/tritonstack_local/cloudformation/template.py",
     }

@@ -10,7 +10,7 @@ import pytest
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack_local.moto_patches import service_quotas
+from tritonstack_local.moto_patches import images_and_quotas
 
 
 def outcome(capsys: pytest.CaptureFixture[str], project: Project, *arguments: str) -> tuple[int, str, str]:
@@ -36,7 +36,7 @@ def test_the_clouds_capabilities_are_listed(project, capsys):
 
 def test_quotas_have_the_accounts_value_the_code_and_the_request(project, account, capsys, monkeypatch):
     edit(project.environment_file("dev"), "1" * 12, account)
-    monkeypatch.setattr(service_quotas, "VALUE", 2.0)
+    monkeypatch.setattr(images_and_quotas, "VALUE", 2.0)
     code, out, _ = outcome(capsys, project, "--json", "quotas", "dev")
     result = json.loads(out)
     assert code == 0

@@ -1,7 +1,7 @@
 """The containers of one cloud: their network, labels, and removal.
 
-The lifeline (container_lifeline.py) is a separate process that reads from a pipe. When the cloud ends, in any
-way, it removes everything with the cloud's label. The next cloud of the same folder removes the rest.
+The lifeline is a separate process that reads from a pipe. When the cloud ends, in any way, it removes
+everything with the cloud's label. The next cloud of the same folder removes the rest.
 """
 
 from __future__ import annotations
@@ -26,6 +26,14 @@ OWNER_LABEL = "tritonstack.cloud"
 RUN_LABEL = "tritonstack.run"
 """Label: id of the cloud's run."""
 _HOST = "host"
+# Imports only at the end: the waiting process should use little memory.
+_LIFELINE = """\
+import sys
+sys.stdin.buffer.read()
+from tritonstack.triton.docker_engine import docker_engine
+from tritonstack_local.container_group import RUN_LABEL, remove_labelled
+remove_labelled(docker_engine(), RUN_LABEL, sys.argv[1])
+"""
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +69,7 @@ class ContainerGroup:
         self._lock = threading.Lock()
         remove_labelled(engine, OWNER_LABEL, self._owner)
         self._lifeline = subprocess.Popen(
-            [sys.executable, "-m", "tritonstack_local.container_lifeline", self._run],
+            [sys.executable, "-c", _LIFELINE, self._run],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

@@ -16,20 +16,20 @@ from pathlib import Path
 from tritonstack.base.yaml import load_yaml
 from tritonstack_local.autoscaling.actions import OFFERED as OFFERED_IN_AUTO_SCALING
 from tritonstack_local.autoscaling.requests import REJECTED as UNSUPPORTED_IN_AUTO_SCALING
-from tritonstack_local.cloudformation.actions import ACTIONS
+from tritonstack_local.cloudformation.api import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudwatch.alarm_rules import NOT_SUPPORTED
 from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ONLY as UNSUPPORTED_IN_CODEBUILD
-from tritonstack_local.ecr.app import OFFERED as OFFERED_IN_ECR
+from tritonstack_local.ecr_layers import OFFERED as OFFERED_IN_ECR
 from tritonstack_local.sagemaker import ACCEPTED_WITHOUT_EFFECT
 from tritonstack_local.sagemaker import UNSUPPORTED as UNSUPPORTED_IN_SAGEMAKER
 from tritonstack_local.sagemaker.app import OFFERED
 from tritonstack_local.sagemaker.invocations import OPERATIONS
 from tritonstack_local.service.errors import sentence
-from tritonstack_local.tagging.app import OFFERED as OFFERED_IN_TAGGING
+from tritonstack_local.tagging import OFFERED as OFFERED_IN_TAGGING
 
 _SERVICE_LIMITS = Path(__file__).with_name("coverage.yaml")
 _TYPE_SERVICES = {

@@ -36,10 +36,9 @@ from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.data_plane.front import BACKLOG, Front
 from tritonstack_local.data_plane.general import GeneralServer
-from tritonstack_local.ecr.app import OFFERED as ABOUT_LAYERS
-from tritonstack_local.ecr.app import correct_images
-from tritonstack_local.ecr.app import create_app as create_ecr_layers
-from tritonstack_local.ecr.layers import Layers
+from tritonstack_local.ecr_layers import OFFERED as ABOUT_LAYERS
+from tritonstack_local.ecr_layers import Layers, correct_images
+from tritonstack_local.ecr_layers import create_app as create_ecr_layers
 from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
@@ -52,9 +51,8 @@ from tritonstack_local.settings import CloudSettings
 from tritonstack_local.state.persistence import Application, PersistenceMiddleware
 from tritonstack_local.state.pickling import MotoBackends
 from tritonstack_local.state.writer import StateWriter, open_state
-from tritonstack_local.tagging.app import SIGNED_AS
-from tritonstack_local.tagging.app import create_app as create_tagging
-from tritonstack_local.tagging.resources import tagged_in_moto
+from tritonstack_local.tagging import SIGNED_AS, tagged_in_moto
+from tritonstack_local.tagging import create_app as create_tagging
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -249,9 +247,7 @@ def _container_group_of(settings: CloudSettings) -> ContainerGroup | None:
 def _backend_app(service: Any) -> Any:
     """Create moto's application of a service on its first request; its exceptions reach the guard."""
     if service == "ec2":
-        from tritonstack_local.moto_patches import ec2  # noqa: PLC0415
-
-        ec2.apply()
+        install.correct_ec2()
     application = create_backend_app(service)
     application.config["PROPAGATE_EXCEPTIONS"] = True
     return application

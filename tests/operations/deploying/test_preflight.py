@@ -22,7 +22,7 @@ from tritonstack.records.locks import LockedImage
 from tritonstack.spec.environments.templates import Instance
 from tritonstack.workflows import Session, deploy
 from tritonstack.workflows.environments.requirements import check_account
-from tritonstack_local.moto_patches import ecr, service_quotas
+from tritonstack_local.moto_patches import images_and_quotas
 
 REGION = "us-east-1"
 BY_HAND: dict[str, Any] = {"builds": {"machines": {"sm80": {"by_hand": True}}}}
@@ -68,7 +68,7 @@ def test_an_account_that_has_everything_passes(tmp_path):
     ],
 )
 def test_every_image_of_an_endpoint_must_exist(tmp_path, monkeypatch, endpoint, tags):
-    monkeypatch.setattr(ecr, "RELEASES", {})
+    monkeypatch.setattr(images_and_quotas, "RELEASES", {})
     failed = checked(tmp_path, endpoint).failed
     registry = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/sagemaker-tritonserver"
     assert [(check.subject, check.found) for check in failed] == [
@@ -114,7 +114,7 @@ def test_a_custom_image_must_be_in_the_accounts_registry(tmp_path, pushed, statu
 )
 def test_quotas_below_the_start_fail_and_below_the_peak_warn(tmp_path, monkeypatch, value, instances):
     """Two instances at first, three at most, doubled during an update."""
-    monkeypatch.setattr(service_quotas, "VALUE", float(value))
+    monkeypatch.setattr(images_and_quotas, "VALUE", float(value))
     report = checked(tmp_path, "scaling: {min_instances: 2, max_instances: 3}")
     quotas = statuses(report, "quota")
     by_name = {name.partition(" for ")[0]: status for name, status in quotas.items()}
@@ -132,7 +132,7 @@ def test_quotas_below_the_start_fail_and_below_the_peak_warn(tmp_path, monkeypat
 )
 def test_a_quota_fails_only_for_endpoints_without_a_stack(tmp_path, monkeypatch, stack, status):
     """A deployed endpoint has its instances."""
-    monkeypatch.setattr(service_quotas, "VALUE", 0.0)
+    monkeypatch.setattr(images_and_quotas, "VALUE", 0.0)
     template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
     name = f"tritonstack-{NAME}-{stack}"
     boto3.client("cloudformation", REGION).create_stack(StackName=name, TemplateBody=template)
@@ -218,9 +218,9 @@ def test_what_aws_does_not_answer_is_not_checked(tmp_path, monkeypatch, error, r
 @pytest.mark.parametrize("lacking", ["image", "quota"])
 def test_nothing_is_created_if_the_account_lacks_something(tmp_path, monkeypatch, lacking):
     if lacking == "image":
-        monkeypatch.setattr(ecr, "RELEASES", {})
+        monkeypatch.setattr(images_and_quotas, "RELEASES", {})
     else:
-        monkeypatch.setattr(service_quotas, "VALUE", 0.0)
+        monkeypatch.setattr(images_and_quotas, "VALUE", 0.0)
     workspace = locked(tmp_path, "", {"cpu": {}}, account=ACCOUNT, region=REGION)
     with pytest.raises(TritonstackError) as caught:
         deploy(Session(workspace.project), NAME, bootstrap=True)

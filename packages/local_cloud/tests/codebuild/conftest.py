@@ -18,11 +18,11 @@ from botocore.exceptions import ClientError
 
 from packages.local_cloud.tests.conftest import REGION, SharedCloud
 from packages.local_cloud.tests.conftest import Account as AccountOfCloud
+from tritonstack_local.codebuild import build_run
 from tritonstack_local.codebuild.app import CodeBuildApp
+from tritonstack_local.codebuild.build_run import BuildServices
 from tritonstack_local.codebuild.machines.base import StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
-from tritonstack_local.codebuild.runs import build_run
-from tritonstack_local.codebuild.runs.build_run import BuildServices
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.service.clients import Clients
 

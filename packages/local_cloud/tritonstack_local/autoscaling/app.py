@@ -21,7 +21,7 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Table, Tables, inventory_of
 from tritonstack_local.service.wire import ControlPlane
 from tritonstack_local.settings import TimeScale
-from tritonstack_local.tagging.resources import TaggedResource
+from tritonstack_local.tagging import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

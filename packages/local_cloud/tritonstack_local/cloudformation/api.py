@@ -5,28 +5,27 @@ from __future__ import annotations
 import logging
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.validate import ParamValidator
-from moto.core.model import OperationModel, ServiceModel
+from moto.core.model import OperationModel
 from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer, SerializationContext
 from moto.core.utils import get_service_model
 from werkzeug.wrappers import Request, Response
 
-from tritonstack_local.cloudformation.actions import ACTIONS, Action, ActionContext
-from tritonstack_local.cloudformation.actions.base import ONLY_DEFAULT
+from tritonstack_local.cloudformation import change_sets, stack_actions
 from tritonstack_local.cloudformation.changes import Providers
-from tritonstack_local.cloudformation.deployments.engine import Engine
-from tritonstack_local.cloudformation.deployments.operations import Changing
-from tritonstack_local.cloudformation.errors import CloudFormationError, InvalidActionError
-from tritonstack_local.cloudformation.records import Stack
-from tritonstack_local.cloudformation.store import StackStore
+from tritonstack_local.cloudformation.engine import Engine
+from tritonstack_local.cloudformation.errors import CloudFormationError
+from tritonstack_local.cloudformation.operations import Changing
+from tritonstack_local.cloudformation.records import Stack, StackStore
+from tritonstack_local.cloudformation.stack_actions import ONLY_DEFAULT, Action, ActionContext
 from tritonstack_local.scope import Scope, caller_of
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.wire import check_passed_roles
-from tritonstack_local.tagging.resources import TaggedResource
+from tritonstack_local.tagging import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -35,13 +34,14 @@ _log = logging.getLogger(__name__)
 
 # moto warns about AWS error codes that are missing from the service's model.
 warnings.filterwarnings("ignore", message=".* does not match an error shape", category=UserWarning)
+ACTIONS: Mapping[str, Action] = {**stack_actions.ACTIONS, **change_sets.ACTIONS}
 
 
 class CloudFormationApp:
     """A WSGI application that is CloudFormation."""
 
     def __init__(self, *, clients: Clients, providers: Providers, changing: Changing) -> None:
-        self.store = StackStore(clients)
+        self.store = StackStore()
         self._engine = Engine(providers, clients, self.store, changing)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -50,7 +50,7 @@ class CloudFormationApp:
 
     def stacks(self) -> Iterable[Stack]:
         """Yield every stack that is not deleted."""
-        return self.store.everywhere()
+        return self.store.living()
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the stacks of a scope with their tags."""
@@ -66,7 +66,11 @@ class CloudFormationApp:
         model = get_service_model("cloudformation")
         name = request.values.get("Action", "")
         try:
-            operation = _operation(model, name)
+            if name not in ACTIONS:
+                known = ", ".join(sorted(ACTIONS))
+                message = f"Action {name!r} is not implemented in the local cloud; implemented are: {known}"
+                raise CloudFormationError(message, code="InvalidAction")
+            operation = model.operation_model(name)
             result: Any = self._run(request, operation)
         except CloudFormationError as error:
             _log.info("%s rejected: %s", name, error.message)
@@ -85,22 +89,12 @@ class CloudFormationApp:
         return action.run(ActionContext(self._engine, scope), params)
 
 
-def _operation(model: ServiceModel, name: str) -> OperationModel:
-    if name not in ACTIONS:
-        raise InvalidActionError(
-            f"Action {name!r} is not implemented in the CloudFormation of the local cloud. "
-            f"Implemented are: {', '.join(sorted(ACTIONS))}"
-        )
-    operation: OperationModel = model.operation_model(name)
-    return operation
-
-
 def _check_params(action: Action, operation: OperationModel, params: dict[str, Any]) -> None:
     if operation.input_shape is not None:
         report = ParamValidator().validate(params, operation.input_shape)
         if report.has_errors():
             raise CloudFormationError(report.generate_report())
-    unknown = sorted(params.keys() - action.takes - action.accepts - ONLY_DEFAULT.keys())
+    unknown = sorted(params.keys() - action.parameters - ONLY_DEFAULT.keys())
     unknown += [name for name, usual in ONLY_DEFAULT.items() if params.get(name, usual) not in (usual, None)]
     if unknown:
         raise CloudFormationError(

@@ -8,12 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from tritonstack_local.cloudformation.errors import TemplateError
+from tritonstack_local.cloudformation.evaluation import Evaluation, UnknownValue, first_unknown
+from tritonstack_local.cloudformation.graph import dependencies, in_order
 from tritonstack_local.cloudformation.providers import UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
-from tritonstack_local.cloudformation.templates.evaluation import Evaluation
-from tritonstack_local.cloudformation.templates.graph import dependencies, in_order
-from tritonstack_local.cloudformation.templates.intrinsics import UnknownValue, first_unknown
-from tritonstack_local.cloudformation.templates.template import Resource
+from tritonstack_local.cloudformation.template import Resource
 
 Providers = Mapping[str, Provider]
 

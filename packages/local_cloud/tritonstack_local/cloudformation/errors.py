@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 
 class CloudFormationError(Exception):
-    """An error response. `code` is the one that AWS uses."""
+    """An error response with AWS's code."""
 
-    code = "ValidationError"
-
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, code: str = "ValidationError") -> None:
         super().__init__(message)
         self.message = message
+        self.code = code
 
 
 class TemplateError(CloudFormationError):
@@ -22,33 +21,3 @@ class TemplateError(CloudFormationError):
     def listing(cls, violations: Iterable[str]) -> TemplateError:
         """Return one error for all problems."""
         return cls("Template error: " + "; ".join(violations))
-
-
-class AlreadyExistsError(CloudFormationError):
-    """A stack or change set with this name exists."""
-
-    code = "AlreadyExistsException"
-
-
-class ChangeSetNotFoundError(CloudFormationError):
-    """The change set does not exist."""
-
-    code = "ChangeSetNotFound"
-
-
-class InvalidChangeSetStatusError(CloudFormationError):
-    """The status of the change set does not allow the action."""
-
-    code = "InvalidChangeSetStatus"
-
-
-class InsufficientCapabilitiesError(CloudFormationError):
-    """The template creates IAM resources without the required capability."""
-
-    code = "InsufficientCapabilitiesException"
-
-
-class InvalidActionError(CloudFormationError):
-    """An action that is not implemented."""
-
-    code = "InvalidAction"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from tritonstack_local.cloudformation.changes import Change, ResourceState
-from tritonstack_local.cloudformation.templates.evaluation import Evaluation, StackIdentity
-from tritonstack_local.cloudformation.templates.parameters import StackParameter
-from tritonstack_local.cloudformation.templates.template import StackTemplate
+from tritonstack_local.cloudformation.errors import CloudFormationError
+from tritonstack_local.cloudformation.evaluation import Evaluation, StackIdentity
+from tritonstack_local.cloudformation.template import StackParameter, StackTemplate
+from tritonstack_local.scope import Scope
+from tritonstack_local.state.pickling import dumps
+from tritonstack_local.state.writer import OnChange, not_persisted
 
 
 @dataclass(frozen=True)
@@ -27,25 +30,6 @@ class StackEvent:
     type: str
     status: str
     reason: str | None
-
-
-@dataclass(frozen=True)
-class StackOutput:
-    """One output of a stack, with its export name."""
-
-    key: str
-    value: str
-    description: str | None
-    export: str | None
-
-    def described(self) -> dict[str, str]:
-        """Return the output as DescribeStacks shows it."""
-        shown = {"OutputKey": self.key, "OutputValue": self.value}
-        if self.description is not None:
-            shown["Description"] = self.description
-        if self.export is not None:
-            shown["ExportName"] = self.export
-        return shown
 
 
 @dataclass(eq=False)
@@ -84,6 +68,10 @@ class StackSettings:
     tags: Mapping[str, str] = field(default_factory=dict)
     role_arn: str | None = None
     capabilities: tuple[str, ...] = ()
+
+    def tag_pairs(self) -> list[dict[str, str]]:
+        """Return the tags as the API lists them."""
+        return [{"Key": key, "Value": value} for key, value in self.tags.items()]
 
 
 @dataclass(frozen=True)
@@ -130,7 +118,8 @@ class Stack:
     change_set_id: str | None = None
     resources: dict[str, ResourceState] = field(default_factory=dict)
     statuses: dict[str, StackEvent] = field(default_factory=dict)
-    outputs: tuple[StackOutput, ...] = ()
+    outputs: Sequence[Mapping[str, str]] = ()
+    """As DescribeStacks returns them."""
     events: list[StackEvent] = field(default_factory=list)
     change_sets: dict[str, ChangeSet] = field(default_factory=dict)
     unfinished: list[StackStep] = field(default_factory=list)
@@ -219,3 +208,65 @@ class Stack:
 def timestamp() -> datetime:
     """Return the current time in CloudFormation's format."""
     return datetime.now(UTC)
+
+
+class StackStore:
+    """All stacks, including deleted ones, which can still be described by id."""
+
+    def __init__(self) -> None:
+        self.on_change: OnChange = not_persisted
+        self._by_id: dict[str, Stack] = {}
+        self._latest: dict[tuple[Scope, str], Stack] = {}
+        """The newest stack of each name, which may be deleted."""
+        self._lock = threading.Lock()
+
+    def add(self, scope: Scope, stack: Stack) -> None:
+        """Add a new stack unless its name is in use."""
+        with self._lock:
+            self.require_unused(scope, stack.identity.name)
+            self.load(stack.identity.stack_id, stack)
+        stack.on_change()
+
+    def require_unused(self, scope: Scope, name: str) -> None:
+        """Raise an error if a stack has this name."""
+        if self.find(scope, name) is not None:
+            raise CloudFormationError(f"Stack [{name}] already exists", code="AlreadyExistsException")
+
+    def piece_keys(self) -> list[str]:
+        """List the stacks for the state writer."""
+        return list(self._by_id)
+
+    def dump(self, key: str) -> bytes | None:
+        """Pickle a stack for the state writer."""
+        stack = self._by_id[key]
+        with stack.lock:
+            return dumps(stack)
+
+    def load(self, key: str, value: Stack) -> None:
+        """Restore a stack from the saved state, which has them in the order of their creation."""
+        self._by_id[key] = self._latest[value.identity.scope, value.identity.name] = value
+        value.on_change = self.on_change
+
+    def stacks(self, scope: Scope | None = None) -> list[Stack]:
+        """Return all stacks, or those of a scope, newest first."""
+        stacks = reversed(list(self._by_id.values()))
+        return [stack for stack in stacks if scope in {None, stack.identity.scope}]
+
+    def living(self, scope: Scope | None = None) -> list[Stack]:
+        """Return all stacks, or those of a scope, that are not deleted."""
+        return [stack for stack in self.stacks(scope) if stack.deleted is None]
+
+    def find(self, scope: Scope, name_or_id: str) -> Stack | None:
+        """Return an existing stack by name, or any stack by id."""
+        latest = self._latest.get((scope, name_or_id))
+        if latest is not None and latest.deleted is None:
+            return latest
+        stack = self._by_id.get(name_or_id)
+        return stack if stack is not None and stack.identity.scope == scope else None
+
+    def get(self, scope: Scope, name_or_id: str) -> Stack:
+        """Return a stack, or raise CloudFormation's error."""
+        stack = self.find(scope, name_or_id)
+        if stack is None:
+            raise CloudFormationError(f"Stack with id {name_or_id} does not exist")
+        return stack

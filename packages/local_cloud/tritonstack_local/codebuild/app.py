@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tritonstack_local.codebuild.builds import BuildPool, Builds, Fields
+from tritonstack_local.codebuild.actions import BuildPool, Builds, Projects
+from tritonstack_local.codebuild.build_run import BuildServices
+from tritonstack_local.codebuild.machines.base import MachineOrder, StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
-from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
-from tritonstack_local.codebuild.projects import Projects
 from tritonstack_local.codebuild.records import CodeBuildTables
-from tritonstack_local.codebuild.runs.build_run import BuildServices
 from tritonstack_local.codebuild.unsupported import reject_unsupported
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables, inventory_of
-from tritonstack_local.service.wire import Action, ControlPlane
-from tritonstack_local.tagging.resources import TaggedResource
+from tritonstack_local.service.wire import Action, ControlPlane, Fields
+from tritonstack_local.tagging import TaggedResource
+
+_USUAL_SOCKET = Path("/var/run/docker.sock")
+
+
+def container_starter(otherwise: StartMachine) -> StartMachine:
+    """Start builds in containers; use `otherwise` if no engine has the image."""
+
+    def start(order: MachineOrder) -> Any:
+        if _engine_may_answer():
+            from tritonstack_local.codebuild.machines.containers import start_container  # noqa: PLC0415
+
+            return start_container(order) or otherwise(order)
+        return otherwise(order)
+
+    return start
+
+
+def remove_left_over(folder: Path) -> None:
+    """Remove the containers left by an earlier cloud."""
+    if _engine_may_answer():
+        from tritonstack_local.codebuild.machines import containers  # noqa: PLC0415
+
+        containers.remove_left_over(folder)
+
+
+def _engine_may_answer() -> bool:
+    """Tell whether to load the Docker library: importing it is slow."""
+    return bool(os.environ.get("DOCKER_HOST")) or _USUAL_SOCKET.exists()
+
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

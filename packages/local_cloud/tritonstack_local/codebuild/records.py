@@ -1,4 +1,4 @@
-"""CodeBuild's records: projects and builds."""
+"""CodeBuild's records, projects and builds, and its errors with AWS's codes and messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from tritonstack_local.scope import Scope
+from tritonstack_local.service.errors import ReplyError, ServiceError
 from tritonstack_local.service.tables import Table
 
 Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
@@ -175,3 +176,56 @@ class CodeBuildTables:
 
     projects: Table[ProjectRecord] = field(default_factory=Table[ProjectRecord])
     builds: Table[BuildRecord] = field(default_factory=Table[BuildRecord])
+
+
+def invalid_input(message: str) -> ServiceError:
+    """Return the error for an invalid request."""
+    return ServiceError("InvalidInputException", message)
+
+
+def not_supported(what: str) -> ServiceError:
+    """Return the error for an unsupported feature of CodeBuild."""
+    return invalid_input(f"The local cloud does not support {what}.")
+
+
+def no_project(arn: str) -> ServiceError:
+    """Return the error for a missing project."""
+    return ServiceError("ResourceNotFoundException", f"Project cannot be found: {arn}")
+
+
+def no_build(build_id: str) -> ServiceError:
+    """Return the error for a missing build."""
+    return ServiceError("ResourceNotFoundException", f"The provided build {build_id} does not exist")
+
+
+def project_exists(arn: str) -> ServiceError:
+    """Return the error for a name in use."""
+    return ServiceError("ResourceAlreadyExistsException", f"Project already exists: {arn}")
+
+
+def too_many(limit: int) -> ServiceError:
+    """Return the error for a project at its build limit."""
+    return ServiceError(
+        "AccountLimitExceededException", f"Cannot have more than {limit} active builds for the project"
+    )
+
+
+class PhaseFailedError(ReplyError):
+    """A phase of a build failed; code and message are its context."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class BuildEndedError(ReplyError):
+    """The build was stopped or timed out."""
+
+    def __init__(self, status: Status, code: str = "", message: str = "") -> None:
+        super().__init__(message)
+        self.status: Status = status
+        self.code = code
+
+
+class MachineGoneError(ReplyError):
+    """The machine of the build has ended."""

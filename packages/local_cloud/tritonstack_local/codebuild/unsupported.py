@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.model import ListShape, Shape, StructureShape
 
-from tritonstack_local.codebuild.errors import not_supported
+from tritonstack_local.codebuild.records import not_supported
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import service_model
 

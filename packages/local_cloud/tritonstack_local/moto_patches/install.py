@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import moto.iam.models as iam_models
@@ -16,7 +17,7 @@ from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from tritonstack_local.access.accounts import in_all_accounts, within_account
-from tritonstack_local.moto_patches import ecr, iam, s3, service_quotas
+from tritonstack_local.moto_patches import iam, images_and_quotas, s3
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -65,8 +66,7 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto enforces bucket policies but ignores their conditions: a TLS-only policy would deny everything.
     (FakeBucket, "get_permission", lambda _bucket, _action, _resource: PermissionResult.NEUTRAL),
     # What a deployment asks of AWS before it creates anything.
-    *ecr.CORRECTIONS,
-    *service_quotas.CORRECTIONS,
+    *images_and_quotas.CORRECTIONS,
     # Concurrent reads and writes of objects, and their checksums.
     *s3.CORRECTIONS,
     # moto asks for the log bucket's permissions when logging is set up; AWS does so when it delivers. The CDK
@@ -75,3 +75,33 @@ _CORRECTIONS: tuple[tuple[Any, str, Any], ...] = (
     # moto requires a Version in updated trust policies; AWS does not, and the CDK's roles have none.
     (IAMTrustPolicyDocumentValidator, "_validate_version", lambda _validator: None),
 )
+
+
+@functools.cache
+def correct_ec2() -> None:
+    """Correct moto's EC2 on its first request, because importing it is slow.
+
+    moto drops the routes when a gateway endpoint changes its route table, and then cannot delete it.
+    """
+    from moto.ec2.models.vpcs import VPCBackend  # noqa: PLC0415
+
+    move = VPCBackend.modify_vpc_endpoint
+
+    def modify_vpc_endpoint(
+        backend: Any, vpc_id: str, policy_doc: str, *lists: Any, **named_lists: list[str] | None
+    ) -> None:
+        move(backend, vpc_id, policy_doc, *lists, **named_lists)
+        endpoint = backend.vpc_end_points[vpc_id]
+        prefix_list = endpoint.destination_prefix_list_id
+        if prefix_list is None:
+            return
+        for table_id, table in backend.route_tables.items():
+            routed = any(route.gateway and route.gateway.id == vpc_id for route in table.routes)
+            if routed and table_id not in endpoint.route_table_ids:
+                backend.delete_route(table_id, prefix_list)
+            elif not routed and table_id in endpoint.route_table_ids:
+                backend.create_route(
+                    table_id, None, gateway_id=vpc_id, destination_prefix_list_id=prefix_list
+                )
+
+    correct((VPCBackend, "modify_vpc_endpoint", modify_vpc_endpoint))

@@ -26,7 +26,7 @@ from tritonstack_local.service import wire
 from tritonstack_local.service.event_loop import EventLoopThread
 from tritonstack_local.service.tables import Table, Tables, inventory_of
 from tritonstack_local.service.wire import Action, ControlPlane
-from tritonstack_local.tagging.resources import TaggedResource
+from tritonstack_local.tagging import TaggedResource
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

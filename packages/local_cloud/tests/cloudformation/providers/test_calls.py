@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tritonstack_local.cloudformation.deployments.operations import Operations
+from tritonstack_local.cloudformation.operations import Operations
 from tritonstack_local.cloudformation.providers import PROVIDERS
 from tritonstack_local.cloudformation.providers.base import ResourceRequest
 

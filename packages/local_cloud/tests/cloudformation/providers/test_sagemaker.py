@@ -7,7 +7,7 @@ import pytest
 from packages.local_cloud.tests.cloudformation.stacks import resource
 from packages.local_cloud.tests.sagemaker.cloud import IMAGE
 from packages.local_cloud.tests.sagemaker.fakes import tarball
-from tritonstack_local.cloudformation.deployments import engine
+from tritonstack_local.cloudformation import engine
 from tritonstack_local.cloudformation.providers import PROVIDERS, providers_for
 
 ROLE = {"Fn::Sub": "arn:aws:iam::${AWS::AccountId}:role/endpoint"}

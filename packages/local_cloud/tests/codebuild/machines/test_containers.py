@@ -12,8 +12,8 @@ import pytest
 
 from packages.local_cloud.tests.codebuild.conftest import Account, an_environment, builds_in, spec, why
 from tritonstack.triton.docker_engine import NoEngineError, docker_engine
+from tritonstack_local.codebuild.app import container_starter, remove_left_over
 from tritonstack_local.codebuild.machines.containers import LABEL
-from tritonstack_local.codebuild.machines.selection import container_starter, remove_left_over
 
 pytestmark = pytest.mark.e2e
 

@@ -22,7 +22,7 @@ from tritonstack_local.cloudformation.providers.base import (
     Tagging,
     small,
 )
-from tritonstack_local.cloudformation.providers.conversions import CONVERSIONS
+from tritonstack_local.cloudformation.providers.values import CONVERSIONS
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.sagemaker.rules import NO_COMPONENTS
 from tritonstack_local.service.errors import sentence

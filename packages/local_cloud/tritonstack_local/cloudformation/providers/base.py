@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import string
@@ -15,8 +14,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base.errors import aws_error_code
-from tritonstack_local.cloudformation.templates.evaluation import StackIdentity
-from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api, unknown_members
+from tritonstack_local.cloudformation.evaluation import StackIdentity
+from tritonstack_local.cloudformation.providers.values import flag, shape_named, text, to_api, unknown_members
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
@@ -119,18 +118,6 @@ class ResourceRequest:
         tags = self.properties.get("Tags", {})
         pairs = tags if isinstance(tags, Mapping) else {tag["Key"]: tag["Value"] for tag in tags}
         return {key: text(value) for key, value in pairs.items()}
-
-
-def flag(value: object) -> bool:
-    """Return a boolean that a template may spell as a string."""
-    return str(value).lower() == "true"
-
-
-def text(value: object) -> str:
-    """Return a template's value as a string, objects as JSON."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def pairs(tags: Mapping[str, str]) -> Any:

@@ -13,8 +13,8 @@ from tritonstack_local.cloudformation.providers.base import (
     Tagging,
     ignoring,
     removed_items,
-    text,
 )
+from tritonstack_local.cloudformation.providers.values import text
 
 NO_NETWORK = "Stored and returned; models have no network."
 _TAGGING = Tagging("create_tags", "delete_tags", {})  # with other arguments: see Ec2Provider

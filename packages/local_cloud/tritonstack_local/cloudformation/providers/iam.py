@@ -10,8 +10,8 @@ from tritonstack_local.cloudformation.providers.base import (
     ResourceRequest,
     ignoring,
     removed_items,
-    text,
 )
+from tritonstack_local.cloudformation.providers.values import text
 
 
 class PolicyProvider(Provider):

@@ -14,7 +14,7 @@ from tritonstack_local.cloudformation.providers.base import (
     removed_items,
     small,
 )
-from tritonstack_local.cloudformation.templates.shapes import shape_named, to_api
+from tritonstack_local.cloudformation.providers.values import shape_named, to_api
 from tritonstack_local.codebuild.unsupported import project_rejection
 
 _SERVICE = "application-autoscaling"

@@ -15,8 +15,8 @@ import docker
 from docker.errors import APIError, DockerException, NotFound
 
 from tritonstack.triton.docker_engine import DOCKER_ERRORS, NoEngineError, docker_engine, holds_image
-from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine
+from tritonstack_local.codebuild.records import MachineGoneError
 from tritonstack_local.container_group import remove_labelled
 
 LABEL = "tritonstack.build"

@@ -7,18 +7,24 @@ shared memory, and mounts end with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from tritonstack.base.errors import UsageError
+from tritonstack.base.paths import MARKER, find_project
+from tritonstack.triton import TritonNotFoundError
 from tritonstack.triton.errors import ExposureRejectedError
-from tritonstack.triton.inside.private_root import shown
+from tritonstack.triton.inside.private_root import Mount, shown
+from tritonstack.triton.installation import find_embedded
 from tritonstack.triton.sandbox import (
     EXPOSE,
     SUPERVISOR,
@@ -26,14 +32,85 @@ from tritonstack.triton.sandbox import (
     require_namespaces_or_consent,
     why_no_namespaces,
 )
-from tritonstack_local.codebuild.errors import MachineGoneError
 from tritonstack_local.codebuild.machines.base import MachineOrder, NoMachineError, OnLine, StartMachine
 from tritonstack_local.codebuild.machines.network import (
+    PIP_CONFIGURATIONS,
     BuildNetwork,
     named_remotes,
     package_indexes,
 )
-from tritonstack_local.codebuild.machines.process_mounts import permitted, program_mounts, writable
+from tritonstack_local.codebuild.records import MachineGoneError
+
+_MANAGERS = ("asdf", "goenv", "jenv", "mise", "nodenv", "pyenv", "rbenv")
+"""Programs in a folder `shims` of these start others beside it."""
+_SETTINGS = (*PIP_CONFIGURATIONS, Path("/etc/gitconfig"))
+
+
+def writable(source: Path, target: str) -> Mount:
+    """Return a mount that the build can write to."""
+    return Mount(source=str(source), target=target, writable=True)
+
+
+def program_mounts(*, server_home: Path, indexes: Iterable[str]) -> list[Mount]:
+    """Return the mounts of this Python, the server's libraries, the programs on PATH, and local indexes."""
+    folders = [Path(sys.prefix), *_outside(server_home), *_SETTINGS, *_local_indexes(indexes)]
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        folders += _program_folders(Path(entry))
+    return [shown(folder) for folder in dict.fromkeys(folders) if folder.is_absolute()]
+
+
+def permitted(mounts: Iterable[Mount], *, state: Path) -> list[Mount]:
+    """Return the mounts that the cloud's user may read and that show no home, project, or state as a whole.
+
+    `state` is a folder of the cloud's state.
+    """
+    private = [Path("/"), Path.home(), state]
+    with contextlib.suppress(UsageError):
+        private.append(find_project(Path.cwd()).root)
+    closed = {os.path.realpath(path) for path in private}
+    return [
+        mount
+        for mount in mounts
+        if os.access(mount["source"], os.R_OK)
+        and not os.path.exists(os.path.join(mount["source"], MARKER))
+        and not any(_holds(os.path.realpath(mount["source"]), path) for path in closed)
+    ]
+
+
+def _holds(folder: str, path: str) -> bool:
+    return os.path.commonpath((folder, path)) == folder
+
+
+def _local_indexes(indexes: Iterable[str]) -> Iterator[Path]:
+    for index in indexes:
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(index)
+            if parts.scheme in ("", "file"):
+                yield Path(parts.path)
+
+
+def _outside(server_home: Path) -> Iterator[Path]:
+    try:
+        yield from find_embedded(home=server_home).outside
+    except TritonNotFoundError:
+        return
+
+
+def _program_folders(folder: Path) -> Iterator[Path]:
+    """Yield a folder of PATH, and what its programs need beside it; never all of a home's `.local`."""
+    parent = folder.parent
+    whole = (
+        (folder.name == ".bin" and parent.name == "node_modules")
+        or (folder.name == "shims" and parent.name.lstrip(".") in _MANAGERS)
+        or any(os.path.exists(parent / name) for name in ("pyvenv.cfg", "conda-meta"))
+    )
+    yield parent if whole else folder
+    yield parent / "lib" / "node_modules"
+    # `tritonstack setup` links the CDK CLI.
+    cdk = Path(os.path.realpath(folder / "cdk"))
+    if os.path.exists(cdk):
+        yield from (outer for outer in cdk.parents if outer.name == "node_modules")
+
 
 PYTHON = "/opt/builder"
 HOME = "/home/builder"

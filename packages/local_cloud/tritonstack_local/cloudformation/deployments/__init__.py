@@ -1,1 +1,0 @@
-"""Plan, run, and roll back deployments of stacks."""

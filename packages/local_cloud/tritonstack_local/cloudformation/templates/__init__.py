@@ -1,1 +1,0 @@
-"""Read and evaluate templates: parameters, intrinsic functions, and dependencies."""

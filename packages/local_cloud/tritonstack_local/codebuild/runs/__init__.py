@@ -1,1 +1,0 @@
-"""Run one build: phases, variables, sources, artifacts, and its log."""

@@ -1,1 +1,0 @@
-"""The Resource Groups Tagging API: tagged resources of all services."""
