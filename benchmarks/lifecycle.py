@@ -23,11 +23,11 @@ from model_build.exporters.text_framework import TextFramework
 from model_build.sources import fetch_source
 from tritonstack.base.paths import Project, find_project
 from tritonstack.client import EndpointClient
-from tritonstack.operations.aws import cloud_of
-from tritonstack.project.loading import load_workspace
-from tritonstack.project.workspace import Workspace
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
+from tritonstack.files.project.workspace import Workspace
+from tritonstack.operate.shared.aws import cloud_of
 from tritonstack_local.cloud_folder import read_address
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"

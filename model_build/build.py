@@ -40,12 +40,12 @@ from tritonstack.base.paths import Project
 from tritonstack.base.source_files import require_same
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target, parse_target
-from tritonstack.project.files.model_files import model_files
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.files.unread_parts import unread_violations
-from tritonstack.records.examples import Examples
-from tritonstack.records.manifests import ARCHIVE_NAME, Manifest, join_choice
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import Examples
+from tritonstack.files.records.manifests import ARCHIVE_NAME, Manifest, join_choice
+from tritonstack.files.sources.model_files import model_files
+from tritonstack.files.sources.model_hashes import model_hash
+from tritonstack.files.sources.unread_parts import unread_violations
 from tritonstack.triton import TritonInstallation, find_installation, require_isolation
 
 COPIES_IN_MEMORY = 3

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from model_build.environments.fetched_packages import fetched_versions
 from model_build.recipes import recipe_for
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tensorrt import VERSION_COMPATIBLE
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tensorrt import VERSION_COMPATIBLE
 
 COMMON_TOOLS = ("isal", "protobuf")
 """Tools that pack every archive."""

@@ -24,9 +24,9 @@ from model_build.secrets import redact
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document
-from tritonstack.project.loading import load_models
-from tritonstack.records.examples import EXAMPLES_NAME
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.loading import load_models
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import EXAMPLES_NAME
 
 Notify = Callable[[dict[str, Any]], None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import UsageError
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.openvino_rules import OPENVINO, openvino_violations
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.openvino_rules import OPENVINO, openvino_violations
 from tritonstack.triton import TritonInstallation
 
 BACKEND_OF_FORMAT = {"onnx": "onnxruntime", "torchscript": "pytorch", "tensorrt": "tensorrt"}

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document
-from tritonstack.project.files.contents import numpy_violations
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import PythonRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import PythonRecipe
+from tritonstack.files.sources.contents import numpy_violations
 from tritonstack.triton import TritonInstallation
 
 _PACKAGES = re.compile(r"python(3\.\d+)/site-packages")

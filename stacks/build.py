@@ -19,16 +19,16 @@ from tritonstack.constructs.builds.image_builds import ImageBuilds
 from tritonstack.constructs.builds.model_builds import ModelBuilds
 from tritonstack.constructs.data.log_group import log_group
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
-from tritonstack.project.build_machines import (
+from tritonstack.files.model.build_permissions import BuildPermissions, permissions_of
+from tritonstack.files.project.build_machines import (
     BuildMachine,
     CodeBuildMachine,
     ManualBuild,
     ProcessingMachine,
     list_build_machines,
 )
-from tritonstack.project.custom_images import OwnImage, builder_image, endpoint_images
-from tritonstack.project.workspace import Workspace
-from tritonstack.spec.models.build_permissions import BuildPermissions, permissions_of
+from tritonstack.files.project.custom_images import OwnImage, builder_image, endpoint_images
+from tritonstack.files.project.workspace import Workspace
 
 
 class BuildStack(EnvironmentStack):

@@ -33,7 +33,7 @@ from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.facts.bootstrap import BootstrapRole
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 _SESSION_HOURS: Mapping[DeliveryRole, int] = {
     "plan": 1,

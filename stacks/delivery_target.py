@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import DeliveryError, UnknownNameError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import ProjectFiles, sample_instance
-from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.delivery import DeliverySpec, require_delivery
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.loading import ProjectFiles, sample_instance
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import FieldPath
 from tritonstack.constructs.model_data import ModelArchive, ModelPrefix, TritonImage
 from tritonstack.facts.hardware import InstanceType
-from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.custom_images import locked_uri
-from tritonstack.project.workspace import Workspace
-from tritonstack.records.locks import LockedArtifact
-from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.spec.endpoints.endpoint import MAIN, EndpointSpec, MultiModelEndpoint, Variant
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.checks.compatibility import unbuilt
+from tritonstack.files.endpoint.endpoint import MAIN, EndpointSpec, MultiModelEndpoint, Variant
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.project.custom_images import locked_uri
+from tritonstack.files.project.workspace import Workspace
+from tritonstack.files.records.locks import LockedArtifact
+from tritonstack.files.records.manifests import ARCHIVE_NAME
 
 
 @dataclass(frozen=True)

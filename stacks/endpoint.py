@@ -18,9 +18,9 @@ from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.model_data import ModelNetwork, ModelPrefix
-from tritonstack.project.workspace import Workspace
-from tritonstack.spec.endpoints.endpoint import MAIN
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.endpoint.endpoint import MAIN
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.project.workspace import Workspace
 
 
 class EndpointStack(EnvironmentStack):

@@ -11,8 +11,8 @@ from stacks.environment_stack import EnvironmentStack
 from stacks.foundation import FoundationStack
 from stacks.monitoring import MonitoringStack
 from stacks.network import NetworkStack
-from tritonstack.project.checks.regions import region_warnings
-from tritonstack.project.workspace import Workspace
+from tritonstack.files.checks.regions import region_warnings
+from tritonstack.files.project.workspace import Workspace
 
 
 def add_environment(scope: Construct, *, workspace: Workspace) -> None:

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from tritonstack.base import naming
 from tritonstack.constructs.data.shared_value import SharedValue
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 
 class EnvironmentStack(cdk.Stack):

@@ -16,9 +16,9 @@ from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.alarm_topic import AlarmTopic
 from tritonstack.constructs.monitoring.failed_updates import FailedUpdates
-from tritonstack.spec.endpoints.endpoint import ServingOptions
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.environments.templates import Instance
+from tritonstack.files.endpoint.endpoint import ServingOptions
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.environment.templates import Instance
 
 
 class FoundationStack(EnvironmentStack):

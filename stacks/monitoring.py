@@ -9,7 +9,7 @@ from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.environment_dashboard import DashboardEndpoint, EnvironmentDashboard
 from tritonstack.constructs.monitoring.monitored import monitored_endpoint
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 
 class MonitoringStack(EnvironmentStack):

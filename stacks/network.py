@@ -10,8 +10,8 @@ from tritonstack.constructs.network.flow_log import FlowLog
 from tritonstack.constructs.network.network_guards import NetworkGuards
 from tritonstack.constructs.network.private_network import PrivateNetwork
 from tritonstack.constructs.network.service_access import ServiceAccess
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.environments.network import NewVpc
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.environment.network import NewVpc
 
 
 class NetworkStack(EnvironmentStack):

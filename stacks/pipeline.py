@@ -29,10 +29,10 @@ from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, Pi
 from tritonstack.constructs.delivery.pipeline_store import PipelineStore
 from tritonstack.constructs.delivery.scheduled_reaping import ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.project.checks.regions import region_violations, region_warnings
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.spec.environments.delivery import DeliverySpec, PipelineDelivery, require_delivery
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.checks.regions import region_violations, region_warnings
+from tritonstack.files.environment.delivery import DeliverySpec, PipelineDelivery, require_delivery
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.loading import ProjectFiles
 
 _IMAGE = "aws/codebuild/standard:7.0"
 _RUNTIMES = {"python": "3.12", "nodejs": "22"}

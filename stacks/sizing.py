@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from itertools import takewhile
 
-from tritonstack.records.locks import LockedArtifact
+from tritonstack.files.records.locks import LockedArtifact
 
 LARGEST_VOLUME_GB = 512
 _SMALLEST_VOLUME_GB = 30

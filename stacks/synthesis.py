@@ -16,10 +16,10 @@ from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.paths import Project, find_project
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.workspace import Workspace
-from tritonstack.spec.environments.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
-from tritonstack.spec.environments.templates import RESERVED, Instance, Template
+from tritonstack.files.environment.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
+from tritonstack.files.environment.templates import RESERVED, Instance, Template
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.project.workspace import Workspace
 
 
 def synthesize() -> None:

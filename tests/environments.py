@@ -19,9 +19,9 @@ from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.facts.images import has_image
 from tritonstack.facts.regions import OFFERED
 from tritonstack.facts.releases import RELEASES, TritonRelease
-from tritonstack.project.build_machines import build_machine_for
-from tritonstack.spec.endpoints.endpoint_rules import MULTI_MODEL_GPUS
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.endpoint.rules import MULTI_MODEL_GPUS
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.project.build_machines import build_machine_for
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Data = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.git import Repository
 from tritonstack.base.paths import Project
-from tritonstack.records.locks import load_lock
+from tritonstack.files.records.locks import load_lock
 
 _FEWEST_CALLS = 8
 """What any of these commands makes at least."""
@@ -25,7 +25,7 @@ def run_command(arguments: tuple[str, ...], root: Path, variables: Mapping[str, 
     """Run a command in this process, which becomes the head of its own process group."""
     # Imported here, because the process of the tests needs neither.
     from tritonstack.cli.main import main
-    from tritonstack.workflows.deployment import rollback
+    from tritonstack.operate.rollback import rollback
 
     rollback.now = lambda: ROLLED_BACK_AT
     os.setsid()

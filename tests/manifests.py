@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tritonstack.records.manifests import LatencyReport, Manifest, ParityReport, ServedBy
+from tritonstack.files.records.manifests import LatencyReport, Manifest, ParityReport, ServedBy
 
 
 def manifest(model: str, **changes: Any) -> Manifest:

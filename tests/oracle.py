@@ -24,7 +24,7 @@ from typing import Any
 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.paths import Project
-from tritonstack.project.workspace import Workspace
+from tritonstack.files.project.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = (

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from tritonstack.records.lock_writing import LockChange, replace_entries
-from tritonstack.records.locks import Promoted
+from tritonstack.files.records.lock_writing import LockChange, replace_entries
+from tritonstack.files.records.locks import Promoted
 
 
 def add_promoted(file: Path, promoted: Promoted, changes: Iterable[LockChange]) -> bool:

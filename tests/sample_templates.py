@@ -34,7 +34,7 @@ def sample_assembly(name: str) -> Assembly:
     from tests.stacks.assemblies import Assembly, new_app
     from tests.stacks.sample_environments import write_sample
     from tritonstack.base.paths import Project
-    from tritonstack.project.loading import load_workspace
+    from tritonstack.files.loading import load_workspace
 
     def synthesize(folder: Path) -> None:
         app = new_app(folder / "assembly")

@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tritonstack.operations.logs.reading import LogLine
-from tritonstack.operations.verification.verdicts import Verdict
-from tritonstack.workflows.artifacts.importing import ImportResult
-from tritonstack.workflows.artifacts.repository_check import RepositoryCheck
-from tritonstack.workflows.builds.build import BuildResult
-from tritonstack.workflows.builds.planning import BuildPlan
-from tritonstack.workflows.deployment.deploy import Deployment
-from tritonstack.workflows.deployment.diff import DeployOutlook
-from tritonstack.workflows.deployment.rollback import Rollback
-from tritonstack.workflows.environments.audit import Audit
-from tritonstack.workflows.environments.destroy import Destruction, DestructionPlan
-from tritonstack.workflows.environments.history import ModelHistory
-from tritonstack.workflows.environments.logs import Logs
-from tritonstack.workflows.environments.reap import Reaping
-from tritonstack.workflows.environments.status import Statuses
-from tritonstack.workflows.environments.targets import Targets
-from tritonstack.workflows.error_codes import ErrorCodes, ExplainedCode
-from tritonstack.workflows.github import PreviousDeploy, ProposedChange, WrittenComment
-from tritonstack.workflows.installation.doctor import Installation
-from tritonstack.workflows.installation.setup import ProjectSetup
-from tritonstack.workflows.invocation.invoke import Invocation
-from tritonstack.workflows.invocation.snippet import Snippet
-from tritonstack.workflows.local.dev import FailedVersion, ServedVersion
-from tritonstack.workflows.local.down import StoppedCloud, StoppedClouds
-from tritonstack.workflows.local.up import RunningCloud
-from tritonstack.workflows.new_files import NewFiles
-from tritonstack.workflows.project.delivery import DeliveryPlan
-from tritonstack.workflows.project.inspection import Inspection
-from tritonstack.workflows.project.quotas import NeededQuotas
-from tritonstack.workflows.project.repository import CreatedRepository, PinnedVersion
-from tritonstack.workflows.project.validate import Validation
-from tritonstack.workflows.promotion.results import Promotion, PromotionPlan
-from tritonstack.workflows.reports.report import WrittenReport
-from tritonstack.workflows.sizing.bench import Benchmark
-from tritonstack.workflows.sizing.simulate import Simulation
-from tritonstack.workflows.sizing.tune import Tuning
+from tritonstack.operate.artifacts.importing import ImportResult
+from tritonstack.operate.artifacts.repository_check import RepositoryCheck
+from tritonstack.operate.audit.audit import Audit
+from tritonstack.operate.build.build import BuildResult
+from tritonstack.operate.build.planning import BuildPlan
+from tritonstack.operate.deploy.deploy import Deployment
+from tritonstack.operate.destroy.destroy import Destruction, DestructionPlan
+from tritonstack.operate.destroy.reap import Reaping
+from tritonstack.operate.diff.diff import DeployOutlook
+from tritonstack.operate.invoke.invoke import Invocation
+from tritonstack.operate.invoke.snippet import Snippet
+from tritonstack.operate.local.dev import FailedVersion, ServedVersion
+from tritonstack.operate.local.down import StoppedCloud, StoppedClouds
+from tritonstack.operate.local.up import RunningCloud
+from tritonstack.operate.logs.logs import Logs
+from tritonstack.operate.logs.reading import LogLine
+from tritonstack.operate.project.delivery import DeliveryPlan
+from tritonstack.operate.project.doctor import Installation
+from tritonstack.operate.project.error_codes import ErrorCodes, ExplainedCode
+from tritonstack.operate.project.github import PreviousDeploy, ProposedChange, WrittenComment
+from tritonstack.operate.project.inspection import Inspection
+from tritonstack.operate.project.quotas import NeededQuotas
+from tritonstack.operate.project.repository import CreatedRepository, PinnedVersion
+from tritonstack.operate.project.setup import ProjectSetup
+from tritonstack.operate.project.validate import Validation
+from tritonstack.operate.promote.results import Promotion, PromotionPlan
+from tritonstack.operate.report.report import WrittenReport
+from tritonstack.operate.rollback.rollback import Rollback
+from tritonstack.operate.shared.new_files import NewFiles
+from tritonstack.operate.sizing.bench import Benchmark
+from tritonstack.operate.sizing.simulate import Simulation
+from tritonstack.operate.sizing.tune import Tuning
+from tritonstack.operate.status.history import ModelHistory
+from tritonstack.operate.status.status import Statuses
+from tritonstack.operate.status.targets import Targets
+from tritonstack.operate.verify.verdicts import Verdict
 from tritonstack_local.coverage import Capabilities
 
 RESULTS: Mapping[str, Any] = {

@@ -25,14 +25,14 @@ from rich.table import Table
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import find_project
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.workflows.deployment.bootstrap import remove_bootstrap
-from tritonstack.workflows.invocation.invoke import invoke
-from tritonstack.workflows.local_cloud import read_address, read_inventory
-from tritonstack.workflows.session import Session
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.operate.deploy.bootstrap import remove_bootstrap
+from tritonstack.operate.invoke.invoke import invoke
+from tritonstack.operate.shared.local_cloud import read_address, read_inventory
+from tritonstack.operate.shared.session import Session
 
 if TYPE_CHECKING:
-    from tritonstack.workflows.local_cloud import CloudAddress
+    from tritonstack.operate.shared.local_cloud import CloudAddress
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 

@@ -30,14 +30,12 @@ from rich.table import Table
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
-from tritonstack.operations.smoke.deadlines import USUAL_PATIENCE
-from tritonstack.operations.smoke.examples import load_examples
-from tritonstack.operations.smoke.requests import ask_all
-from tritonstack.operations.smoke.targets import SmokeTarget, smoke_targets
-from tritonstack.project.workspace import Workspace
-from tritonstack.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
-from tritonstack.workflows.project.repository import create_repository
-from tritonstack.workflows.session import Session
+from tritonstack.files.project.workspace import Workspace
+from tritonstack.files.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.operate.invoke.examples import load_examples
+from tritonstack.operate.invoke.smoke_requests import USUAL_PATIENCE, SmokeTarget, ask_all, smoke_targets
+from tritonstack.operate.project.repository import create_repository
+from tritonstack.operate.shared.session import Session
 
 SOURCE = find_project(Path(__file__).parent)
 GALLERY = SOURCE.root / "examples"

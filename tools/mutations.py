@@ -19,8 +19,8 @@ from pathlib import Path
 from tools.near_tests import ROOT, module_of, near_tests
 
 AREAS = {
-    "operations": "tritonstack/operations",
-    "files": "tritonstack/spec tritonstack/records tritonstack/project tritonstack/base",
+    "operate": "tritonstack/operate",
+    "files": "tritonstack/files tritonstack/base",
     "build": "model_build",
     "constructs": "tritonstack/constructs stacks",
     "cloud": "packages/local_cloud/tritonstack_local",

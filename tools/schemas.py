@@ -6,7 +6,7 @@ python -m tools.schemas
 from __future__ import annotations
 
 from tritonstack.base.files import write_text_atomically
-from tritonstack.project.schemas import schema_files
+from tritonstack.files.project.schemas import schema_files
 
 
 def main() -> None:

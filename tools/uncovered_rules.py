@@ -16,16 +16,14 @@ import coverage
 import pytest
 
 ROOT = Path(__file__).parents[1]
-RULES = ("tritonstack/spec", "tritonstack/project", "tritonstack/records")
+RULES = ("tritonstack/files",)
 TESTS = (
     "tests/delivery/permissions/test_execution_policies.py",
     "tests/delivery/test_delivery_file.py",
     "tests/model_build/inputs/test_input_rows.py",
-    "tests/project",
-    "tests/records",
+    "tests/files",
     "tests/facts/test_regions.py",
-    "tests/spec",
-    "tests/workflows/test_new_files.py",
+    "tests/operate/shared/test_new_files.py",
 )
 DESCRIBING = ("at", "violation")
 """Methods that describe a violation: `UnknownKeyError.at(...)`, `document.violation(...)`."""

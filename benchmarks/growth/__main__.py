@@ -39,8 +39,8 @@ from benchmarks.growth.projects import (
 )
 from benchmarks.measuring import command
 from tritonstack.base.paths import Project
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import load_lock
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import load_lock
 
 Row = tuple[str, float]
 """A command, and its CPU seconds."""

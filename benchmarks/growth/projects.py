@@ -16,9 +16,9 @@ from tests.projects import EMPTY_WEIGHTS
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock, LockedArtifact
 
 ENVIRONMENT, TARGET_ENVIRONMENT = "bench", "next"
 INSTANCE_TYPE, TARGET = "ml.c7i.xlarge", "cpu"

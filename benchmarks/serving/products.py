@@ -27,8 +27,8 @@ from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.facts.container_variables import ContainerOptions, container_variables
 from tritonstack.facts.threads import Threads
-from tritonstack.records.manifests import ARCHIVE_NAME, Manifest
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import ARCHIVE_NAME, Manifest
 from tritonstack.triton import TritonInstallation, TritonServer, find_installation
 from tritonstack.triton.processor_time import tree
 

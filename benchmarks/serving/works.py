@@ -22,7 +22,7 @@ from benchmarks.serving.requests import binary_bodies, number_bodies, spread, te
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource, fetch_source
 from tritonstack.base.paths import Project
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
 
 Array = NDArray[Any]
 INT8_FIELDS = {"precision": "int8", "accept": {"cosine": 0.97, "relative": 0.3}}

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from model_build.checking.parity import compare, judge
 from model_build.data.cases import Case, join_cases, same_shapes
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import ModelTolerance
+from tritonstack.files.model.tolerance import ModelTolerance
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import ParityReport
 
 Array = NDArray[Any]
 Answer = Callable[[Mapping[str, Array]], Mapping[str, Array]]

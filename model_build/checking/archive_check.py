@@ -21,9 +21,9 @@ from model_build.repository.properties import read_instances
 from model_build.store.archive import PackedArchive
 from tritonstack.facts.container_variables import ADDITIONAL_ARGS, ContainerOptions, container_variables
 from tritonstack.facts.threads import Threads
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption
+from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import ParityReport
 from tritonstack.triton import TritonInstallation, TritonServer
 
 READY_WITHIN_S = 120.0

@@ -8,10 +8,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from model_build.data.cases import Case
-from tritonstack.records.comparing import kind_of
-from tritonstack.records.example_tensors import tensor_of
-from tritonstack.records.examples import Example, Examples, PlaceInSequence, RightAnswer
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
+from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption, Tolerance
+from tritonstack.files.records.comparing import kind_of
+from tritonstack.files.records.examples import Example, Examples, PlaceInSequence, RightAnswer, tensor_of
 
 Array = NDArray[Any]
 MOST_REQUESTS = 3

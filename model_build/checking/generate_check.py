@@ -29,7 +29,7 @@ from tritonstack.facts.container_variables import (
     INFERENCE_TYPE,
     ContainerOptions,
 )
-from tritonstack.records.manifests import GenerationReport
+from tritonstack.files.records.manifests import GenerationReport
 from tritonstack.triton import TritonResponse, TritonServer
 from tritonstack.triton.server import SINGLE_MODEL_ROOT
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from model_build.errors import ParityError
-from tritonstack.records import comparing
-from tritonstack.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
-from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.tolerance import ModelTolerance, PrecisionOption, Tolerance
+from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption, Tolerance
+from tritonstack.files.records import comparing
+from tritonstack.files.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
+from tritonstack.files.records.manifests import ParityReport
 
 Array = NDArray[Any]
 Stage = Literal["graph", "served", "repeated"]

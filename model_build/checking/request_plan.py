@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from model_build.checking.served_model import NO_PARAMETERS, InvocationClient, Parameters, measure
 from model_build.data.cases import Case, batches, join_cases, rows_of, same_shapes
 from model_build.repository.properties import RepositoryProperties
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import LatencyReport
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import LatencyReport
 
 MEASURED_REQUESTS = {"one": 50, "full": 8}
 AT_ONCE = 8

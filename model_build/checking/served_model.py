@@ -19,8 +19,8 @@ from model_build.checking.parity import compare
 from model_build.data.cases import Case
 from model_build.errors import ServingError, SilentModelError
 from tritonstack.client import decode_reply, encode_request
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import GenerationReport, LatencyReport, ParityReport, ServedBy
 from tritonstack.triton import TritonFailedError, TritonInstallation, TritonResponse, TritonServer
 from tritonstack.triton.server import LOG_NAME
 

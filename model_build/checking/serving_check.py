@@ -28,8 +28,8 @@ from model_build.repository.properties import read_properties
 from model_build.resources import available_memory
 from model_build.store.archive import unpack_own
 from tritonstack.facts.container_variables import ContainerOptions
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import LatencyReport, ParityReport
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import LatencyReport, ParityReport
 from tritonstack.triton import TritonServer
 from tritonstack.triton.server import count_gpus
 

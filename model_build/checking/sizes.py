@@ -21,10 +21,10 @@ from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath
-from tritonstack.records.comparing import first_difference
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tolerance import Precision
+from tritonstack.files.records.comparing import first_difference
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 WANTED, ENOUGH = 3, 2

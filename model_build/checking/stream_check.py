@@ -32,8 +32,8 @@ from model_build.errors import ParityError, ServingError
 from model_build.store.archive import unpack_own
 from tritonstack.client.streaming import flat_inputs, read_responses, response_array
 from tritonstack.facts.container_variables import ContainerOptions
-from tritonstack.records.comparing import Comparison
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.comparing import Comparison
+from tritonstack.files.records.manifests import TensorSpec
 from tritonstack.triton import TritonResponse, TritonServer, TritonTimeoutError
 
 RESPONSES_WITHIN_S = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tritonstack.records.examples import Origin
+from tritonstack.files.records.examples import Origin
 
 Array = NDArray[Any]
 

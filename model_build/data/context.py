@@ -12,15 +12,15 @@ from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import (
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tolerance import Precision
+from tritonstack.files.records.manifests import (
     CandidateReport,
     EnvironmentReport,
     ParityReport,
     TensorSpec,
     split_choice,
 )
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Precision
 from tritonstack.triton import TritonInstallation
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tritonstack.records.manifests import CandidateReport, ParityReport, TensorSpec
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.tolerance import Precision
+from tritonstack.files.records.manifests import CandidateReport, ParityReport, TensorSpec
 
 
 @dataclass(frozen=True)

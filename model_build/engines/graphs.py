@@ -16,9 +16,9 @@ from model_build.engines.operators import in_readable_operators
 from model_build.errors import EngineError
 from model_build.graphs.eight_bits import to_int8_for_tensorrt
 from model_build.graphs.onnx_file import save_converted
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.tensorrt_rules import INT64, Version, tensor_types
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.tensorrt_rules import INT64, Version, tensor_types
+from tritonstack.files.model.tolerance import Precision
+from tritonstack.files.records.manifests import TensorSpec
 
 
 def graph_for_engine(

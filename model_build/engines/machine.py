@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tritonstack.base.error_kinds import MachineError
 from tritonstack.facts.targets import Target
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 DEVICE = Path("/dev/nvidiactl")
 TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")

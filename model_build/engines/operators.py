@@ -14,7 +14,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import EngineError, ExportError
 from model_build.graphs.onnx_file import save_converted
-from tritonstack.spec.models.tensorrt_rules import Version, newest_opset
+from tritonstack.files.model.tensorrt_rules import Version, newest_opset
 
 AXES_BECAME_INPUT = frozenset(
     {

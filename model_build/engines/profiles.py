@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from model_build.engines.trtexec import ProfileShapes
 from model_build.errors import EngineError
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tensorrt import Profile, Range, Shapes, TensorRT
+from tritonstack.files.records.manifests import TensorSpec
 
 
 def profile_shapes(spec: ModelSpec, inputs: Sequence[TensorSpec]) -> list[ProfileShapes]:

@@ -1,7 +1,7 @@
 """Build trtexec's command line for the TensorRT of a Triton release.
 
 trtexec rejects unknown flags; this module omits them per version (see
-tritonstack/spec/models/tensorrt_rules.py). Flags set fp16, int8, and bf16; fp32 turns TensorFloat-32 off.
+tritonstack/files/model/tensorrt_rules.py). Flags set fp16, int8, and bf16; fp32 turns TensorFloat-32 off.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_build.errors import EngineError
-from tritonstack.spec.models.tensorrt import Range, TensorRT
-from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.tensorrt import Range, TensorRT
+from tritonstack.files.model.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
+from tritonstack.files.model.tolerance import Precision
 
 PRECISION_FLAGS: Mapping[Precision, tuple[str, ...]] = {
     "fp32": ("--noTF32",),

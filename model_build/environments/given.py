@@ -19,7 +19,7 @@ from model_build.environments.packing import PYTHONS
 from model_build.errors import EnvironmentBuildError
 from model_build.store.archive import CheckedMember
 from tritonstack.base.files import sha256_of
-from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.files.records.manifests import EnvironmentReport
 
 LIMIT_BYTES = 20 << 30
 LIMIT_MEMBERS = 500_000

@@ -25,7 +25,7 @@ from model_build.store import archive
 from model_build.store.locking import only_one
 from tritonstack.base.files import sha256_of
 from tritonstack.facts.releases import RELEASES
-from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.files.records.manifests import EnvironmentReport
 
 ARCHIVE_NAME = "env.tar.gz"
 REPORT_NAME = "report.json"

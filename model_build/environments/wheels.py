@@ -26,7 +26,7 @@ from model_build.errors import EnvironmentBuildError
 from model_build.store.locking import only_one
 from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
-from tritonstack.project.files.requirement_files import REMEDY, requirement_lines
+from tritonstack.files.sources.contents import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35
 """Triton's images are Ubuntu 22.04 (glibc 2.35) or newer."""

@@ -19,7 +19,7 @@ from model_build.exporters.loading import quiet
 from model_build.exporters.torchscript import load_torchscript, save_torchscript, trace_module
 from model_build.graphs.onnx_file import OPSET, save_graph
 from model_build.library_errors import brief
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 NO_FORMAT = "neither ONNX nor TorchScript holds this model: use a recipe of kind python"

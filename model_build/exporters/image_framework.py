@@ -19,8 +19,8 @@ from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
-from tritonstack.spec.models.recipes import ImageRecipe
+from tritonstack.files.model.fields import UNTRUSTED, Trust
+from tritonstack.files.model.recipes import ImageRecipe
 
 Array = NDArray[Any]
 PIXELS = "pixel_values"

@@ -20,7 +20,7 @@ from transformers.image_utils import load_image
 
 from model_build.errors import ExportError
 from model_build.library_errors import brief, known_help
-from tritonstack.spec.models.model_fields import Trust
+from tritonstack.files.model.fields import Trust
 
 METHODS = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
 REMEDY = "set `input: pixels`, and prepare the images in the client"

@@ -24,8 +24,8 @@ from model_build.exporters.unused_weights import SHOWN, check_unused
 from model_build.library_errors import brief, known_help
 from model_build.sources.settings_files import read_settings_file
 from tritonstack.base.files import parse_json
-from tritonstack.project.files.source_selection import SAFE_WEIGHTS
-from tritonstack.spec.models.model_fields import Trust
+from tritonstack.files.model.fields import Trust
+from tritonstack.files.sources.source_selection import SAFE_WEIGHTS
 
 CONFIG = "config.json must describe a transformers model, with `model_type`"
 BELONG = "check that config.json and the weights match"

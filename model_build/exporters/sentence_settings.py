@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 
 from model_build.errors import ExportError, FieldError
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.recipes import LONGEST_TEXT, PoolingMode, TextEmbeddingRecipe
+from tritonstack.files.model.recipes import LONGEST_TEXT, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"
 SENTENCE_CONFIG = "config_sentence_transformers.json"

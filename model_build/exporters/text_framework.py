@@ -18,8 +18,8 @@ from model_build.exporters.loading import load_model, load_tokenizer, put_into_l
 from model_build.exporters.tokenizing.text_tokenizer import Sample, TextTokenizer, columns_of
 from model_build.library_errors import brief
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
-from tritonstack.spec.models.recipes import TextRecipe
+from tritonstack.files.model.fields import UNTRUSTED, Trust
+from tritonstack.files.model.recipes import TextRecipe
 
 Array = NDArray[Any]
 EXAMPLE_LENGTH = 7

@@ -26,8 +26,8 @@ from model_build.graphs.running import (
     typical_requests,
 )
 from tritonstack.base.files import folder_bytes
-from tritonstack.records.manifests import CandidateReport, ParityReport
-from tritonstack.spec.models.tolerance import ModelTolerance
+from tritonstack.files.model.tolerance import ModelTolerance
+from tritonstack.files.records.manifests import CandidateReport, ParityReport
 
 LEAST_GAIN = 1.3
 """Speed-up required to prefer a later candidate. Far above the measurement error, and far below int8's

@@ -26,8 +26,8 @@ from model_build.graphs.half import to_fp16
 from model_build.graphs.openvino_session import OpenVinoSession, computes_bf16
 from model_build.graphs.rounding import rounded_session
 from model_build.graphs.running import GraphSession, LoadedGraph
-from tritonstack.spec.models.openvino_rules import OPENVINO
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.openvino_rules import OPENVINO
+from tritonstack.files.model.tolerance import Precision
 
 Converter = Callable[[ExportedGraph, Path, Sequence[Case]], ExportedGraph]
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from model_build.data.graphs import ExportedGraph
 from model_build.errors import UnsupportedModelError
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 GRAPH_NAME = "model.onnx"
 WEIGHTS_NAME = "model.onnx.data"

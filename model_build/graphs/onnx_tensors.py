@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from model_build.errors import UnsupportedModelError
 from model_build.foreign_formats import foreign_format
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 _TYPES = {
     onnx.TensorProto.FLOAT: "FP32",

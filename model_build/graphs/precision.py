@@ -29,9 +29,9 @@ from model_build.progress import BuildSteps
 from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.files import folder_bytes
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import RECORDED, CandidateReport, ParityReport
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.openvino_rules import openvino_violations
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.openvino_rules import openvino_violations
+from tritonstack.files.records.manifests import RECORDED, CandidateReport, ParityReport
 
 AUTO_BUDGET_S = 300.0
 """Time for converting, comparing, and timing the candidates of `precision: auto`."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from model_build.checking.answers import compare_all
 from model_build.data.cases import Case
 from model_build.errors import UnsupportedModelError
-from tritonstack.records.comparing import Comparison
+from tritonstack.files.records.comparing import Comparison
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Array]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from model_build.inputs.types import NUMPY_TYPES
 from tritonstack.base.error_kinds import CommandLineError
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 INPUTS_FILE = "inputs.npz"
 VALUES = "__values"

@@ -29,7 +29,7 @@ from tritonstack.base.error_kinds import CommandLineError, UntrustedPickleError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.source_files import copy_file, find_file, list_files
 from tritonstack.base.yaml import load_yaml
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 MLMODEL = "MLmodel"
 TestInputs = list[Any]

@@ -20,7 +20,7 @@ from model_build.inputs.types import NUMPY_TYPES
 from model_build.linting.findings import is_small
 from tritonstack.base.files import parse_json
 from tritonstack.base.source_files import find_file, open_file
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 FILES = ("serving_input_example.json", "input_example.json")

@@ -11,7 +11,7 @@ from typing import Any
 from model_build.linting.findings import Finding, LintOptions
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.naming import NAME_PATTERN
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 SOURCE_FOLDER = "source"
 """Folder of an imported model with its files."""

@@ -15,7 +15,7 @@ from model_build.repository.config import CONFIG_NAME, datatype_name
 from model_build.repository.flattening import needed_steps
 from model_build.repository.parts import SchedulingStep
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 CODE = ModelImportError.code
 _RAGGED = ("__values", "__offsets", "__lengths", "__nnzs")

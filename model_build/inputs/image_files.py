@@ -11,7 +11,7 @@ from model_build.library_errors import brief
 from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 """Those that the served step reads, too."""

@@ -11,9 +11,9 @@ from model_build.inputs.types import datatype_of
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath, suggest
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import TensorNarrowing
+from tritonstack.files.model.fields import TensorNarrowing
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 Tensors = tuple[TensorSpec, ...]
 

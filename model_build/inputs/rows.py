@@ -22,11 +22,11 @@ from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
 from model_build.inputs.types import NUMPY_TYPES, datatype_of
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath, suggest
-from tritonstack.records.examples import Origin
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.inputs import RandomInputs, TestInput
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import TensorNarrowing
+from tritonstack.files.model.fields import TensorNarrowing
+from tritonstack.files.model.inputs import RandomInputs, TestInput
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import Origin
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 RANDOM_SEED = 20240917

@@ -15,7 +15,7 @@ from model_build.errors import ServingError
 from model_build.layouts.layout import Layout, in_types_of
 from model_build.progress import BuildSteps
 from tritonstack.base.files import folder_bytes
-from tritonstack.records.manifests import RECORDED, CandidateReport
+from tritonstack.files.records.manifests import RECORDED, CandidateReport
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework

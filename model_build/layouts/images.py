@@ -22,9 +22,9 @@ from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import ImageRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import ImageRecipe
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.image_framework import ImageFramework

@@ -20,8 +20,8 @@ from model_build.repository.parts import ModelProperties, add_graph_model
 from tritonstack.base.error_kinds import InvalidValueError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework

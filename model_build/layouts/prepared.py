@@ -28,9 +28,9 @@ from model_build.sources.settings_files import read_settings_file
 from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import LONGEST_TEXT, GraphRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import LONGEST_TEXT, GraphRecipe
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.image_preparation import ImageProcessor

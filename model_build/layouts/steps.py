@@ -10,8 +10,8 @@ from typing import Any, Literal
 from model_build import served
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.repository.parts import ModelProperties, add_python_model, environment_file
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.triton_options import Batching
+from tritonstack.files.model.triton_options import Batching
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 SERVED = Path(served.__file__).parent
 TOKENIZER_CODE = SERVED / "text_tokenizer.py"

@@ -34,10 +34,10 @@ from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import QuestionAnsweringRecipe, TextPairClassificationRecipe, TextRecipe
-from tritonstack.spec.models.triton_options import Optimization
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import QuestionAnsweringRecipe, TextPairClassificationRecipe, TextRecipe
+from tritonstack.files.model.triton_options import Optimization
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.text_framework import TextFramework

@@ -25,7 +25,7 @@ from model_build.repository.contradictions import PLATFORMS
 from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.facts.container_variables import ADDITIONAL_ARGS
 from tritonstack.facts.releases import RELEASES
-from tritonstack.project.files.model_calls import called_models
+from tritonstack.files.sources.contents import called_models
 
 TORCHSCRIPT = PLATFORMS["pytorch"]
 SAVE = "save it with torch.jit.trace(...).save(file) or torch.jit.script(...).save(file)"

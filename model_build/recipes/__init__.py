@@ -18,8 +18,8 @@ from model_build.recipes.trees import TreesForFil
 from model_build.recipes.triton import TritonRepository
 from model_build.repository.existing import read_existing
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import (
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import (
     EnsembleRecipe,
     GenerationRecipe,
     HuggingFaceRecipe,

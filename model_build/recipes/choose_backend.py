@@ -8,7 +8,7 @@ from model_build.data.cases import Case
 from model_build.data.context import BuildContext
 from model_build.data.graphs import ExportedGraph, ServableGraph
 from model_build.progress import BuildSteps
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 
 def choose_backend(

@@ -33,10 +33,10 @@ from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.error_kinds import CompositionError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
-from tritonstack.spec.models.inputs import TestInput
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import EnsembleRecipe
+from tritonstack.files.model.inputs import TestInput
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import EnsembleRecipe
+from tritonstack.files.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
 
 Array = NDArray[Any]
 Requests = Sequence[tuple[str, Mapping[str, Array]]]

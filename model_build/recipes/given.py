@@ -24,8 +24,8 @@ from tritonstack.base.error_kinds import UntrustedPickleError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 Array = NDArray[Any]
 

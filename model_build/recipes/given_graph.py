@@ -18,8 +18,8 @@ from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 GRAPH_NAME = "model.onnx"
 

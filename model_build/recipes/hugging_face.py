@@ -29,9 +29,8 @@ from model_build.recipes.given import bound_python
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import ParityReport
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import (
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import (
     HuggingFaceRecipe,
     ImageRecipe,
     TextClassificationRecipe,
@@ -39,6 +38,7 @@ from tritonstack.spec.models.recipes import (
     TextPairClassificationRecipe,
     TextRecipe,
 )
+from tritonstack.files.records.manifests import ParityReport
 
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework

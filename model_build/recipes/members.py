@@ -17,9 +17,9 @@ from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target, parse_target
-from tritonstack.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import Precision
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tolerance import Precision
+from tritonstack.files.records.manifests import ARCHIVE_NAME, EnvironmentReport, Manifest
 
 COARSENESS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
 """From most to least precise: an artifact is as precise as its least precise model."""

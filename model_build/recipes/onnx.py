@@ -32,9 +32,9 @@ from model_build.recipes.choose_backend import choose_backend
 from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.spec.models.inputs import NEEDS_VNNI, answers_remedy
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import OnnxRecipe
+from tritonstack.files.model.inputs import NEEDS_VNNI, answers_remedy
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import OnnxRecipe
 
 Array = NDArray[Any]
 

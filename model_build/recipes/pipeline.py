@@ -13,9 +13,9 @@ from model_build.data.shapes import sizes_agree
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, closest, suggest
-from tritonstack.records.manifests import Manifest, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import EnsembleRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import EnsembleRecipe
+from tritonstack.files.records.manifests import Manifest, TensorSpec
 
 Side = Literal["inputs", "outputs"]
 

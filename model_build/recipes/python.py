@@ -39,11 +39,11 @@ from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.source_files import SourceFile, copy_file, copy_from
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.project.files.model_files import helper_files, module_names
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.inputs import WRITE_ANSWERS, WRITE_RESPONSES
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import PythonRecipe
+from tritonstack.files.model.inputs import WRITE_ANSWERS, WRITE_RESPONSES
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import PythonRecipe
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
+from tritonstack.files.sources.model_files import helper_files, module_names
 
 Array = NDArray[Any]
 Tensors = tuple[TensorSpec, ...]

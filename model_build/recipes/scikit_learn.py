@@ -17,10 +17,10 @@ from model_build.recipes.given import describe_cases, untrusted_pickle, write_gr
 from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.model_fields import TensorNarrowing
-from tritonstack.spec.models.recipes import ScikitLearnRecipe
+from tritonstack.files.model.fields import TensorNarrowing
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import ScikitLearnRecipe
+from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.tables.scikit_learn import ScikitModel

@@ -33,10 +33,10 @@ from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document, suggest
-from tritonstack.records.examples import Origin
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import TorchScriptRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import TorchScriptRecipe
+from tritonstack.files.records.examples import Origin
+from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.torchscript import TracedModule

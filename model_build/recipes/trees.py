@@ -24,10 +24,10 @@ from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueErro
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target, release_of
-from tritonstack.project.checks.releases import CHECKPOINTS_SINCE
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import TreesRecipe
+from tritonstack.files.checks.releases import CHECKPOINTS_SINCE
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import TreesRecipe
+from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.tree_libraries import Trees

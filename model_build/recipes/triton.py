@@ -43,10 +43,10 @@ from tritonstack.base.source_files import copy_file
 from tritonstack.base.yaml import Document
 from tritonstack.facts.container_variables import ContainerOptions, container_variables
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.spec.models.inputs import NEEDS_VNNI
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import TritonRecipe
+from tritonstack.files.model.inputs import NEEDS_VNNI
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import TritonRecipe
+from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.triton import TritonServer
 
 PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pth", ".ckpt")

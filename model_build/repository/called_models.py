@@ -38,7 +38,7 @@ from model_build.repository.flattening import MemberFolder, copy_parts, share_en
 from model_build.repository.layout import ENSEMBLE_TEXT
 from model_build.repository.parts import VERSION, SchedulingStep, add_ensemble
 from tritonstack.base.files import sha256_of
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 LOGIC, CALLS = "logic", "calls"
 NAMES_FILE = "called_models.json"

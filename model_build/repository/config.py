@@ -14,7 +14,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 CONFIG_NAME = "config.pbtxt"
 SCHEMA_FILE = "grpc/model_config_pb2.py"

@@ -11,7 +11,7 @@ from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.yaml import Document, FieldPath, field_text, suggest
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 PLATFORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

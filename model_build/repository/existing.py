@@ -20,7 +20,7 @@ from model_build.repository.scheduling import control_inputs
 from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document, FieldPath
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 ADDED = "\n# Added by the build, because the model needs it and nothing above says it.\n"
 

@@ -9,7 +9,7 @@ from model_build.repository.config import model_config_schema
 from tritonstack.base.error_kinds import InvalidValueError, UnavailableOptionError
 from tritonstack.base.yaml import Violation
 from tritonstack.facts.targets import Target
-from tritonstack.spec.models.triton_options import InstanceGroup, TritonOptions
+from tritonstack.files.model.triton_options import InstanceGroup, TritonOptions
 
 
 def place_instances(config: Any, triton: TritonOptions, *, gpu: bool, default: int = 1) -> None:

@@ -17,8 +17,8 @@ from model_build.repository import config
 from model_build.repository.instances import choose_versions, place_instances
 from model_build.repository.parts import DEFAULTS, VERSION, ModelProperties, write_model
 from tritonstack.base.source_files import copy_from
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.triton_options import TritonOptions
+from tritonstack.files.model.triton_options import TritonOptions
+from tritonstack.files.records.manifests import TensorSpec
 
 TEXT_IN = TensorSpec(name="text_input", datatype="BYTES", shape=(1,))
 TEXT_OUT = TensorSpec(name="text_output", datatype="BYTES", shape=(-1,))

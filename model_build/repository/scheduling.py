@@ -9,8 +9,8 @@ from typing import Any
 from model_build.repository.config import data_type, model_config_schema
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.yaml import Violation, suggest
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.triton_options import Batching, QueuePolicy, Sequences
+from tritonstack.files.model.triton_options import Batching, QueuePolicy, Sequences
+from tritonstack.files.records.manifests import TensorSpec
 
 BOOLEAN_CONTROLS: Mapping[str, str] = MappingProxyType(
     {

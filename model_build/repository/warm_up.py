@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from model_build.repository.config import data_type
 from tritonstack.base.byte_tensors import BYTES, raw_bytes
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 FOLDER = "warmup"

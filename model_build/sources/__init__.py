@@ -8,7 +8,7 @@ from model_build.sources.base import FetchedSource, fetched
 from model_build.sources.local_folder import fetch_folder
 from model_build.sources.package import fetch_from_package
 from tritonstack.base.error_kinds import InvalidValueError
-from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection, file_selection
+from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection, file_selection
 
 __all__ = ["FetchedSource", "FileSelection", "fetch_source", "file_selection"]
 

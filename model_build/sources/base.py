@@ -14,7 +14,7 @@ from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import UntrustedPickleError
 from tritonstack.base.source_files import Files, list_files, require_same
-from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
+from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection
 
 CHUNK = 1 << 20
 MOST_FILES = 5000

@@ -27,7 +27,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from model_build.errors import AlteredSourceError, SourceError
 from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
 from model_build.sources.safe_weights import check_weights
-from tritonstack.project.files.source_selection import PICKLES, TRANSFORMERS, FileSelection
+from tritonstack.files.sources.source_selection import PICKLES, TRANSFORMERS, FileSelection
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40
 _ERRORS: Sequence[tuple[type[Exception], str, str]] = (

@@ -9,8 +9,8 @@ from model_build.errors import SourceError
 from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
 from tritonstack.base.source_files import list_files, source_folder
-from tritonstack.project.files.model_files import CODE_SUFFIX
-from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
+from tritonstack.files.sources.model_files import CODE_SUFFIX
+from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection
 
 
 def fetch_folder(

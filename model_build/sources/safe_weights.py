@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 
 from model_build.errors import DamagedSourceError
 from tritonstack.base.files import read_json
-from tritonstack.project.files.safetensors_header import REMEDY, header_violation
+from tritonstack.files.sources.safetensors_header import REMEDY, header_violation
 
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
 """Index names of safetensors and of pickles."""

@@ -18,7 +18,7 @@ from isal import isal_zlib
 
 from model_build.errors import ArchiveError, OversizedArchiveError
 from model_build.store.gzip_stream import EndedEarlyError, GzipStream, open_gzip
-from tritonstack.records.manifests import FileEntry
+from tritonstack.files.records.manifests import FileEntry
 
 _COPY = 1 << 20
 REPACK = (

@@ -16,8 +16,8 @@ from model_build.errors import CorruptArtifactError
 from model_build.store.locking import ignore_wait, only_one
 from tritonstack.base.files import sha256_of, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
-from tritonstack.records.examples import EXAMPLES_NAME, Examples
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.files.records.examples import EXAMPLES_NAME, Examples
+from tritonstack.files.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest, parse_manifest
 
 REBUILD = "run `tritonstack build` again: it replaces the artifact"
 

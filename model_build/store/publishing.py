@@ -23,8 +23,14 @@ from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.facts.conditional_writes import AGAIN_CODES, CONFLICT_CODES
-from tritonstack.records.examples import EXAMPLES_NAME, parse_examples
-from tritonstack.records.manifests import ARCHIVE_NAME, DIGEST_NOTE, MANIFEST_NAME, Manifest, parse_manifest
+from tritonstack.files.records.examples import EXAMPLES_NAME, parse_examples
+from tritonstack.files.records.manifests import (
+    ARCHIVE_NAME,
+    DIGEST_NOTE,
+    MANIFEST_NAME,
+    Manifest,
+    parse_manifest,
+)
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED_CODES = CONFLICT_CODES | AGAIN_CODES

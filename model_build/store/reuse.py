@@ -11,7 +11,7 @@ from model_build.store.artifacts import ArtifactStore, BuildKey, read_manifest, 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import short_digest
 from tritonstack.facts.targets import Target, parse_target
-from tritonstack.records.manifests import Manifest
+from tritonstack.files.records.manifests import Manifest
 
 
 def fits(target: Target, requested: Sequence[Target]) -> bool:

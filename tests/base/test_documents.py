@@ -10,7 +10,7 @@ import yaml
 from tests.projects import ENVIRONMENT
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Record, TextualDumper, load_document, load_yaml
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 Violations = tuple[FileViolation, ...]
 

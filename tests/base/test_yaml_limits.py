@@ -21,8 +21,8 @@ from tritonstack.base.yaml import (
     parse_yaml,
     read_text,
 )
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.validation import validate_project
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.validation import validate_project
 
 LIMIT_S = 1.0
 
@@ -181,6 +181,6 @@ def test_all_yaml_is_read_through_one_function() -> None:
     }
     assert found == {
         "tritonstack/base/yaml/parsing.py",
-        "tritonstack/project/files/yaml_positions.py",
+        "tritonstack/files/scaffold/yaml_edits.py",
         "packages/local_cloud/tritonstack_local/cloudformation/template.py",
     }

@@ -12,12 +12,12 @@ import pytest
 
 from tests.json_results import checked_results
 from tests.moto_aws import simulated_aws
-from tests.operations.test_operations import stand_in_cdk
+from tests.operate.shared.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.cli import main, progress
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock, LockedArtifact
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.manifests import manifest
-from tests.operations.test_operations import stand_in_cdk
+from tests.operate.shared.test_operations import stand_in_cdk
 from tests.projects import edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_models
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
+from tritonstack.files.loading import load_models
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.files.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, Manifest
+from tritonstack.files.sources.model_hashes import model_hash
 from tritonstack_local.cloud_folder import CloudAddress
 
 DIGEST = "ab" * 32
@@ -73,7 +73,7 @@ def test_a_state_folder_that_is_none_is_not_reported_as_a_bug(
 def test_a_cloud_of_another_account_is_rejected(project, root, capsys, monkeypatch):
     edit(project.environment_file("dev"), "1" * 12, "0" * 12)
     address = CloudAddress("http://localhost:1", 1, 1, "123456789012", "eu-west-1")
-    monkeypatch.setattr("tritonstack.workflows.local_cloud.read_address", lambda _: address)
+    monkeypatch.setattr("tritonstack.operate.shared.local_cloud.read_address", lambda _: address)
     code, _, err = said(capsys, "--project", root, "invoke", "dev", "search", "text")
     assert code == 1
     assert "123456789012, but environment 'dev'" in err

@@ -19,7 +19,7 @@ from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.printable import PrintableConsole
 from tritonstack.cli.rendering.status_text import environment_view
 from tritonstack.cli.rendering.tables import Column, FittedTable
-from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus
+from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.operations.strict_aws import checked
+from tests.operate.strict_aws import checked
 from tritonstack.client import AccessDeniedError, QueuedEndpointClient, QueuedRequestError
 
 PREFIX = "s3://data/requests/t-dev-nightly/"

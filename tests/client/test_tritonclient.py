@@ -14,7 +14,7 @@ from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 from tritonstack.base.byte_tensors import DATATYPES, datatype_of, numpy_type, raw_bytes
 from tritonstack.client import MalformedReplyError, TopClasses, decode_reply, encode_request
 from tritonstack.client.codec import content_type_for
-from tritonstack.records.manifests import ELEMENT_BYTES
+from tritonstack.files.records.manifests import ELEMENT_BYTES
 
 NUMBERS = sorted(DATATYPES - {"BYTES", "BF16"})
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)

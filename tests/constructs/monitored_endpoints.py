@@ -10,8 +10,8 @@ from aws_cdk.assertions import Template
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.facts.hardware import INSTANCE_TYPES
-from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.files.endpoint.endpoint import Components, ServingOptions
+from tritonstack.files.endpoint.scaling import Scaling
 
 ACCOUNT, REGION = "123456789012", "eu-central-1"
 LOCATION = AwsScope("aws", REGION, ACCOUNT)

@@ -25,9 +25,9 @@ from tritonstack.constructs import (
     TritonVariant,
 )
 from tritonstack.constructs.endpoint.triton_model import container_environment
-from tritonstack.spec.endpoints.endpoint import Asynchronous, Components, ServingOptions
-from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.files.endpoint.endpoint import Asynchronous, Components, ServingOptions
+from tritonstack.files.endpoint.rollouts import AllAtOnce, Canary
+from tritonstack.files.endpoint.scaling import Scaling
 
 ARCHIVE = ModelArchive("s3://my-models/encoder/7.tar.gz", entry_model="encoder")
 IMAGE = TritonImage("25.04", instance_type="ml.c7i.xlarge")

@@ -9,8 +9,8 @@ import pytest
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.projects import edit
 from tritonstack.facts.images import image_uri
-from tritonstack.project.custom_images import endpoint_image
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.project.custom_images import endpoint_image
 
 pytestmark = pytest.mark.soak
 

@@ -8,8 +8,8 @@ import pytest
 
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.delivery_routes import affected, changed_since
-from tritonstack.spec.environments.delivery import require_delivery
+from tritonstack.files.environment.delivery import require_delivery
+from tritonstack.operate.project.delivery import affected, changed_since
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import yaml
 from tests.projects import ENVIRONMENT, edit
 from tests.stacks.assemblies import ROOT
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.names import environment_names
-from tritonstack.project.validation import validate_project
-from tritonstack.spec.environments.delivery import DeliverySpec, require_delivery
+from tritonstack.files.environment.delivery import DeliverySpec, require_delivery
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.project.names import environment_names
+from tritonstack.files.validation import validate_project
 
 DELIVERY = """\
 repository: example/tritonstack

@@ -13,10 +13,10 @@ from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Record, load_document
 from tritonstack.cli.registry import COMMANDS
 from tritonstack.facts.releases import RELEASES
-from tritonstack.spec.environments.delivery import DeliverySpec
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import DEFAULT_TOLERANCES, Tolerance
+from tritonstack.files.environment.delivery import DeliverySpec
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tolerance import DEFAULT_TOLERANCES, Tolerance
 
 ROOT = find_project(Path(__file__).parent).root
 TUTORIALS = [*(ROOT / "examples").glob("*.md"), *(ROOT / "examples").glob("*/README.md")]

@@ -20,10 +20,10 @@ from tests.sample_templates import SHARED
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project, find_project
-from tritonstack.operations.aws import Cloud, cloud_of
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import LockChange, replace_entries
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import LockChange, replace_entries
+from tritonstack.operate.shared.aws import Cloud, cloud_of
 from tritonstack_local.access.own_routes import read_inventory
 from tritonstack_local.cloud_folder import CloudAddress, read_address
 

@@ -25,9 +25,9 @@ from tests.e2e.played_programs import write_programs
 from tests.model_build.supplied_models import PYTHON_MODEL
 from tests.model_build.tiny import save_tiny_model, write_model
 from tritonstack.base.naming import EVENTS
-from tritonstack.operations.aws import cloud_of
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.locks import Lock, load_lock
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.locks import Lock, load_lock
+from tritonstack.operate.shared.aws import cloud_of
 from tritonstack.triton.sandbox import why_no_namespaces
 
 pytestmark = [

@@ -21,9 +21,9 @@ from tests.model_build.tiny import TEXTS, write_model
 from tests.projects import edit
 from tritonstack.base import naming
 from tritonstack.client import EndpointClient, ModelNames, StreamFailedError
-from tritonstack.operations.smoke.asking import smoke_endpoint
-from tritonstack.operations.stacks import describe_stack, environment_stacks
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.shared.stacks import describe_stack, environment_stacks
+from tritonstack.operate.verify.smoke import smoke_endpoint
 
 pytestmark = pytest.mark.soak
 

@@ -20,9 +20,9 @@ from tests.e2e.conftest import REPOSITORY, Site, lock_damaged_artifact
 from tests.e2e.snippets import outputs_of, run_snippet
 from tests.projects import edit
 from tritonstack.client import EndpointClient
-from tritonstack.operations.events import read_events
-from tritonstack.operations.stacks import describe_stack, list_stacks, wait_until_settled
-from tritonstack.project.loading import ProjectFiles
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.operate.shared.events import read_events
+from tritonstack.operate.shared.stacks import describe_stack, list_stacks, wait_until_settled
 from tritonstack_local.cloud_folder import read_address
 
 pytestmark = pytest.mark.soak

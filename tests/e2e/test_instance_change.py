@@ -16,8 +16,8 @@ import pytest
 from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
 from tritonstack.client import EndpointClient
-from tritonstack.operations.stacks import describe_stack, wait_until_settled
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.shared.stacks import describe_stack, wait_until_settled
 
 pytestmark = pytest.mark.soak
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
-from tritonstack.operations.stacks import environment_stacks
+from tritonstack.operate.shared.stacks import environment_stacks
 
 pytestmark = pytest.mark.soak
 

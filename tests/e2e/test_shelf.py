@@ -20,8 +20,8 @@ from tests.model_build.tiny import write_model_file
 from tests.model_build.tiny_tasks import LABELS, save_image_model
 from tests.projects import edit
 from tritonstack.client import EndpointClient, ModelNames, TargetNotFoundError, UnknownModelError
-from tritonstack.project.loading import load_workspace
-from tritonstack.workflows.invocation.invocation_targets import find_target
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.invoke.invocation_targets import find_target
 
 pytestmark = pytest.mark.soak
 

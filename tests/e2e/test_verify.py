@@ -18,8 +18,8 @@ from tests.e2e.conftest import Site, tiny_site
 from tests.projects import edit
 from tritonstack.base import naming
 from tritonstack.base.files import short_digest
-from tritonstack.operations.events import read_events
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.shared.events import read_events
 
 pytestmark = pytest.mark.soak
 

@@ -13,7 +13,7 @@ from typing import Any
 from tests.errors.examples import EXAMPLES, HOW_ELSE, show
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import write_text_atomically
-from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
+from tritonstack.operate.project.error_codes import FORMER, GENERATED, GROUPS, UNUSED
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("tritonstack", "model_build", "stacks", "packages/local_cloud/tritonstack_local")

@@ -11,7 +11,7 @@ import pytest
 from tests.errors.examples import EXAMPLES, HOW_ELSE, show
 from tests.errors.page import COMMAND, PAGE, described, error_classes, page
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.workflows.error_codes import FORMER, GENERATED, GROUPS, UNUSED
+from tritonstack.operate.project.error_codes import FORMER, GENERATED, GROUPS, UNUSED
 
 ADVICE = f"run `{COMMAND}`"
 KINDS = json.loads(GENERATED.read_text())

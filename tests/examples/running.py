@@ -14,7 +14,7 @@ import onnx
 
 from tools.examples import GALLERY, ExampleResult, run_example
 from tritonstack.base.paths import Project
-from tritonstack.workflows.local_cloud import read_address
+from tritonstack.operate.shared.local_cloud import read_address
 
 SLOWEST_MS = 1000.0
 

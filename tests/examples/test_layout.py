@@ -8,8 +8,8 @@ import pytest
 
 from tools.examples import GALLERY, documented_commands, example_names
 from tritonstack.base.yaml import load_document
-from tritonstack.project.scaffold import repository
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.scaffold import repository
 
 EXAMPLES = sorted(folder.name for folder in GALLERY.iterdir() if folder.is_dir())
 COMMANDS = (

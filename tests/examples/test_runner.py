@@ -8,7 +8,7 @@ import pytest
 from tools import examples
 from tools.examples import ExampleFailedError, ExampleResult, ServedModel, documented_commands
 from tritonstack.base.paths import Project
-from tritonstack.workflows.local_cloud import read_address
+from tritonstack.operate.shared.local_cloud import read_address
 
 README = f"""\
 # An example

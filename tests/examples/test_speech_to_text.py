@@ -16,9 +16,9 @@ import pytest
 from tests.examples.running import passed
 from tools.examples import GALLERY
 from tritonstack.base.paths import Project
-from tritonstack.workflows.project.repository import create_repository
-from tritonstack.workflows.project.validate import validate
-from tritonstack.workflows.session import Session
+from tritonstack.operate.project.repository import create_repository
+from tritonstack.operate.project.validate import validate
+from tritonstack.operate.shared.session import Session
 
 FOLDER = GALLERY / "speech-to-text"
 MODELS = ("speech", "whisper-small")

@@ -12,7 +12,7 @@ from tests.examples.running import passed
 from tests.model_build.written_repositories import tensors, write_repository
 from tools.examples import GALLERY
 from tritonstack.base.yaml import load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 KINDS = {
     "resnet": "image-classification",

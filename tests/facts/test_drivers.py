@@ -6,7 +6,7 @@ import pytest
 from tritonstack.facts.drivers import HOST_IMAGES, NEWEST, ami_violation, chosen_ami, cuda_violation
 from tritonstack.facts.hardware import INSTANCE_TYPES, InstanceType
 from tritonstack.facts.releases import RELEASES, TritonRelease
-from tritonstack.spec.endpoints.endpoint import InferenceAmi
+from tritonstack.files.endpoint.endpoint import InferenceAmi
 
 GPU_2, GPU_2_1, GPU_3_1, GPU_4_1 = HOST_IMAGES
 

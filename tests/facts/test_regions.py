@@ -9,7 +9,7 @@ import pytest
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from tests.environments import NAME, write_environment
-from tests.project.one_endpoint import coded, complaints, environment, names
+from tests.files.one_endpoint import coded, complaints, environment, names
 from tests.sample_templates import delivery_templates, sample_templates
 from tritonstack.base.errors import FileViolation, UsageError
 from tritonstack.base.yaml import parse_document
@@ -18,9 +18,9 @@ from tritonstack.facts.region_features import (
     FEATURES,
     zone_id_prefix,
 )
-from tritonstack.project.checks.regions import region_violations, region_warnings
-from tritonstack.project.loading import load_workspace
-from tritonstack.spec.environments.delivery import DeliverySpec
+from tritonstack.files.checks.regions import region_violations, region_warnings
+from tritonstack.files.environment.delivery import DeliverySpec
+from tritonstack.files.loading import load_workspace
 
 CHEAP = "instance_type: ml.m7i.large"
 COMPONENTS = (

@@ -17,8 +17,8 @@ from tritonstack.facts.images import ACCOUNTS
 from tritonstack.facts.regions import OFFERED
 from tritonstack.facts.releases import RELEASES
 from tritonstack.facts.targets import Target, acceptable_targets, hardware_target, parse_target
-from tritonstack.project.schemas import schema_files
-from tritonstack.spec.endpoints.endpoint import LOG_RETENTION_DAYS
+from tritonstack.files.endpoint.endpoint import LOG_RETENTION_DAYS
+from tritonstack.files.project.schemas import schema_files
 
 
 def test_instance_types_equal_sagemakers_own_list():

@@ -14,7 +14,7 @@ from tests.model_build.tiny import save_tiny_model
 from tests.model_build.written_repositories import a_cache
 from tests.moto_aws import simulated_aws
 from tritonstack.base.paths import find_project
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
 
 
 @pytest.fixture(scope="session")

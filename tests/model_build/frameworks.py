@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from model_build.sources import FetchedSource
 from tests.model_build.tiny_timm import shared_cache
-from tritonstack.spec.models.model_fields import UNTRUSTED, Trust
-from tritonstack.spec.models.recipes import ImageRecipe, Recipe, TextGenerationRecipe, TextToTextRecipe
+from tritonstack.files.model.fields import UNTRUSTED, Trust
+from tritonstack.files.model.recipes import ImageRecipe, Recipe, TextGenerationRecipe, TextToTextRecipe
 
 TRUSTED = Trust(pickle="made by this very test")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 FEATURES = 5
 ROWS = np.random.default_rng(5).random((200, FEATURES), dtype=np.float32)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 TEXTS = ("A man is eating food.", "The girl is carrying a baby.", "naïve café, 東京", "two men and a cart")
 VOCABULARY = 120

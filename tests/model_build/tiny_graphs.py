@@ -9,7 +9,7 @@ from model_build.data.cases import Case
 from model_build.data.graphs import ExportedGraph
 from model_build.graphs.running import GraphSession
 from tests.model_build.graph_texts import save_graph
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 WIDE = 128
 

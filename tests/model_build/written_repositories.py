@@ -17,8 +17,8 @@ from tritonstack.base.errors import FileViolation, InvalidFilesError, Tritonstac
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import parse_target
-from tritonstack.records.manifests import Manifest
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import Manifest
 from tritonstack.triton import TritonInstallation
 
 SERVER = TritonInstallation(

@@ -14,10 +14,10 @@ from tests.projects import add_builder
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.facts.targets import acceptable_targets
-from tritonstack.project.loading import load_workspace
-from tritonstack.project.workspace import Workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.project.workspace import Workspace
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock, LockedArtifact
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "ab" * 32

@@ -10,7 +10,7 @@ from stacks.environment import add_environment
 from tests.sample_templates import sample_assembly
 from tests.stacks.assemblies import ROOT, Assembly, Synthesize, new_app, write_project
 from tritonstack.base.paths import Project
-from tritonstack.project.workspace import Workspace
+from tritonstack.files.project.workspace import Workspace
 
 
 @pytest.fixture(scope="session")

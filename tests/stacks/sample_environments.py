@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.stacks.assemblies import MODEL, lock_everything, write_project
-from tritonstack.project.workspace import Workspace
+from tritonstack.files.project.workspace import Workspace
 
 # Every option of the foundation: a network, a boundary, tags.
 WALLED = """\

@@ -21,8 +21,8 @@ MIRRORED = {
     "tests/cli": "tritonstack/cli/commands",
     "tests/constructs": "tritonstack/constructs",
     "tests/model_build": "model_build",
-    "tests/operations": "tritonstack/operations",
-    "tests/project": "tritonstack/project",
+    "tests/operate": "tritonstack/operate",
+    "tests/files": "tritonstack/files",
 }
 """Folder of tests -> the package that they test."""
 COMPLETE_BUILDS = "tests/model_build/builds"

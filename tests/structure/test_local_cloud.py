@@ -10,7 +10,7 @@ PRODUCT = tuple(
     Path(__file__).resolve().parents[2] / name for name in ("tritonstack", "stacks", "model_build")
 )
 
-FACT, ACCESS = "tritonstack.spec.environments.environment", "tritonstack.workflows.local_cloud"
+FACT, ACCESS = "tritonstack.files.environment.environment", "tritonstack.operate.shared.local_cloud"
 
 
 @functools.cache
@@ -33,11 +33,11 @@ def test_only_the_environment_reads_whether_it_is_on_aws():
     assert reading == {FACT}
 
 
-def test_only_workflows_distinguish_the_local_cloud():
-    """Constructs, stacks, builds, and operations do the same on the local cloud as on AWS."""
+def test_only_operate_distinguishes_the_local_cloud():
+    """Constructs, stacks, and builds do the same on the local cloud as on AWS."""
     found = _importing("is_local") | _importing("has_registry") | _importing("image_store")
     assert found
-    assert {name for name in found if not name.startswith("tritonstack.workflows.")} == set()
+    assert {name for name in found if not name.startswith("tritonstack.operate.")} == set()
 
 
 def _importing(wanted: str) -> set[str]:

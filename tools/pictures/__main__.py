@@ -18,7 +18,7 @@ from tools.pictures.browser import find_browser, photograph
 from tools.pictures.dashboards import TimeRange, draw_dashboard
 from tools.pictures.session import RecordedSession, SessionError, film, still
 from tritonstack.base.paths import Project, find_project
-from tritonstack.workflows.session import Session
+from tritonstack.operate.shared.session import Session
 
 _IMAGES = "docs/images"
 _COLUMNS, _ROWS = 100, 30

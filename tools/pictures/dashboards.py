@@ -16,8 +16,8 @@ from html import escape
 from typing import Any
 
 from tools.pictures.panels import chart_elements, svg_document
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.svg_charts import ChartLine, LineChart
+from tritonstack.operate.report.svg_charts import ChartLine, LineChart
+from tritonstack.operate.shared.aws import Cloud
 
 _COLUMN, _ROW, _GAP = 44, 44, 8
 _COLUMNS = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tritonstack.operations.svg_charts import LIGHT, ChartColors, ChartLine, LineChart, round_step
+from tritonstack.operate.report.svg_charts import LIGHT, ChartColors, ChartLine, LineChart, round_step
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 860, 260, 64, 34, 40
 _LEGEND = 320

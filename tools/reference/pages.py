@@ -9,12 +9,12 @@ from tools.reference import classes, commands, results
 from tools.reference.markdown import page
 from tools.reference.yaml_keys import KeyTables
 from tritonstack.base.yaml import Record
-from tritonstack.records.locks import Lock
-from tritonstack.records.manifests import Manifest
-from tritonstack.spec.environments.delivery import DeliverySpec
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.environments.templates import TemplateHead
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.environment.delivery import DeliverySpec
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.environment.templates import TemplateHead
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.locks import Lock
+from tritonstack.files.records.manifests import Manifest
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 FILES: dict[str, tuple[type[Record], str, str, str]] = {

@@ -63,3 +63,14 @@ def missing_extra(error: ModuleNotFoundError) -> int:
         f"error[TS615]: {module} is not installed\n  help: run `{install_command(module)}`", file=sys.stderr
     )
     return USAGE_EXIT_CODE
+
+
+# Check that the extra a command needs is installed.
+
+
+def require(module: str, *, feature: str) -> None:
+    """Raise UsageError if a module is not installed, before anything starts."""
+    if find_spec(module) is None:
+        raise MissingPackageError(
+            f"{feature}: {module} is not installed", remedy=f"run `{install_command(module)}`"
+        )

@@ -110,7 +110,7 @@ data_bucket_name = NamePattern("{base}-data-{account}-{region}")
 
 MODELS, MULTI_MODEL = "models/", "endpoints/"
 EVENTS = "events/"
-"""Prefix of the events in an artifact bucket (tritonstack.records.events)."""
+"""Prefix of the events in an artifact bucket (tritonstack.files.records.events)."""
 REQUESTS, ANSWERS, FAILURES = "requests/", "answers/", "failures/"
 """Prefix of asynchronous endpoints' objects in the data bucket."""
 model_prefix = NamePattern("models/{model}/")

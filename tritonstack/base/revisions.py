@@ -12,7 +12,7 @@ UNCOMMITTED = "+uncommitted"
 """Suffix of a commit id if files differed from that commit."""
 BUILD_CODE = (
     "model_build",
-    *(f"tritonstack/{name}" for name in ("base", "facts", "spec", "records", "project", "client", "triton")),
+    *(f"tritonstack/{name}" for name in ("base", "facts", "files", "client", "triton")),
 )
 """Folders of the build code. Model hashes do not cover them."""
 PINS = ("requirements.txt", "requirements.lock.txt", "constraints.txt")

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from tritonstack.base.paths import Project, find_project
-from tritonstack.project.names import environment_names, model_names, template_names
+from tritonstack.files.project.names import environment_names, model_names, template_names
 
 Completer = Callable[[typer.Context, str], list[str]]
 
@@ -56,13 +56,13 @@ complete_endpoint = _completer(_endpoints)
 
 def complete_recipe(incomplete: str) -> list[str]:
     """Complete kinds of recipes."""
-    from tritonstack.project.scaffold.model_files import RECIPES  # noqa: PLC0415 - loads the specification
+    from tritonstack.files.scaffold.model_files import RECIPES  # noqa: PLC0415 - loads the specification
 
     return [kind for kind in RECIPES if kind.startswith(incomplete)]
 
 
 def complete_example(incomplete: str) -> list[str]:
     """Complete names of examples."""
-    from tritonstack.workflows.project.repository import examples  # noqa: PLC0415 - loads the templates
+    from tritonstack.operate.project.repository import examples  # noqa: PLC0415 - loads the templates
 
     return [name for name in examples() if name.startswith(incomplete)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonstack.base.paths import Project
 from tritonstack.cli.output import Output
-from tritonstack.workflows.session import Session
+from tritonstack.operate.shared.session import Session
 
 
 class Context(Session):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tritonstack.constructs.monitoring.endpoint_log import EndpointLog as EndpointLog
     from tritonstack.constructs.monitoring.monitored import Monitored as Monitored
     from tritonstack.constructs.monitoring.monitored import MonitoredVariant as MonitoredVariant
-    from tritonstack.spec.endpoints.endpoint import ServingOptions as ServingOptions
-    from tritonstack.spec.endpoints.scaling import Scaling as Scaling
+    from tritonstack.files.endpoint.endpoint import ServingOptions as ServingOptions
+    from tritonstack.files.endpoint.scaling import Scaling as Scaling
 
 _HOMES = {
     "AnswerTopics": "tritonstack.constructs.endpoint.answer_topics",
@@ -39,8 +39,8 @@ _HOMES = {
     "ModelArchive": "tritonstack.constructs.model_data",
     "ModelNetwork": "tritonstack.constructs.model_data",
     "ModelPrefix": "tritonstack.constructs.model_data",
-    "Scaling": "tritonstack.spec.endpoints.scaling",
-    "ServingOptions": "tritonstack.spec.endpoints.endpoint",
+    "Scaling": "tritonstack.files.endpoint.scaling",
+    "ServingOptions": "tritonstack.files.endpoint.endpoint",
     "TritonEndpoint": "tritonstack.constructs.endpoint.triton_endpoint",
     "TritonImage": "tritonstack.constructs.model_data",
     "TritonModel": "tritonstack.constructs.endpoint.triton_model",

@@ -29,7 +29,7 @@ from model_build.exporters.heads import Head
 from model_build.graphs.onnx_file import save_graph
 from model_build.served.generation import INPUT, LOGITS, PAST, PRESENT, Options
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.spec.models.recipes import GenerationRecipe
+from tritonstack.files.model.recipes import GenerationRecipe
 
 
 class CausalLanguageModel(Head):

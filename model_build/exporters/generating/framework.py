@@ -20,8 +20,8 @@ from model_build.exporters.heads import Head
 from model_build.exporters.loading import load_model, load_tokenizer, quiet
 from model_build.served.generation import Generator, Options
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.model_fields import Trust
-from tritonstack.spec.models.recipes import GenerationRecipe
+from tritonstack.files.model.fields import Trust
+from tritonstack.files.model.recipes import GenerationRecipe
 
 REMEDY = "serve it with the recipe vllm, or with one of kind python"
 

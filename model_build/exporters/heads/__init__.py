@@ -11,7 +11,7 @@ from model_build.exporters.heads.text_classification import TextClassification
 from model_build.exporters.heads.text_embedding import TextEmbedding
 from model_build.exporters.heads.text_pair_classification import TextPairClassification
 from model_build.exporters.heads.token_classification import TokenClassification
-from tritonstack.spec.models.recipes import (
+from tritonstack.files.model.recipes import (
     FeatureExtractionRecipe,
     HuggingFaceRecipe,
     ImageClassificationRecipe,

@@ -17,8 +17,8 @@ import transformers
 from model_build.errors import ExportError
 from model_build.exporters.heads.scores import labels_of
 from model_build.exporters.sentence_settings import tokens_allowed
-from tritonstack.spec.models.model_fields import Trust
-from tritonstack.spec.models.recipes import HuggingFaceRecipe, TextRecipe
+from tritonstack.files.model.fields import Trust
+from tritonstack.files.model.recipes import HuggingFaceRecipe, TextRecipe
 
 
 @dataclass(frozen=True)

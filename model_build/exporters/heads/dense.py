@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from model_build.errors import ExportError
 from model_build.exporters.sentence_settings import Dense
-from tritonstack.spec.models.model_fields import Trust
+from tritonstack.files.model.fields import Trust
 
 _NAMES = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 ACTIVATIONS: Mapping[str, type[torch.nn.Module]] = {name: getattr(torch.nn, name) for name in _NAMES}

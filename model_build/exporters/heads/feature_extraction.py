@@ -8,7 +8,7 @@ import torch
 
 from model_build.exporters.heads.base import TextHead, at_tokens
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
-from tritonstack.spec.models.recipes import FeatureExtractionRecipe
+from tritonstack.files.model.recipes import FeatureExtractionRecipe
 
 
 class FeatureExtraction(TextHead):

@@ -9,7 +9,7 @@ import torch
 from model_build.errors import ExportError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.heads.scores import activation_of, scores
-from tritonstack.spec.models.recipes import ImageClassificationRecipe
+from tritonstack.files.model.recipes import ImageClassificationRecipe
 
 
 class ImageClassification(Head):

@@ -11,7 +11,7 @@ from torch.nn import functional
 from model_build.errors import UnsupportedModelError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.heads.two_towers import CLIP, image_tower
-from tritonstack.spec.models.recipes import ImageEmbeddingRecipe
+from tritonstack.files.model.recipes import ImageEmbeddingRecipe
 
 
 class ImageEmbedding(Head):

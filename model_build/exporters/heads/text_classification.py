@@ -8,7 +8,7 @@ import torch
 
 from model_build.exporters.heads.base import TextHead
 from model_build.exporters.heads.scores import activation_of, scores
-from tritonstack.spec.models.recipes import TextClassificationRecipe, TextPairClassificationRecipe
+from tritonstack.files.model.recipes import TextClassificationRecipe, TextPairClassificationRecipe
 
 
 class TextClassification(TextHead):

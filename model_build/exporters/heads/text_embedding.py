@@ -15,8 +15,8 @@ from model_build.exporters.heads.dense import DenseLayer
 from model_build.exporters.heads.encoders import POOLER, encoder_class, encoder_of
 from model_build.exporters.heads.two_towers import CLIP, CLIP_TEXT, clip_positions, text_tower
 from model_build.exporters.sentence_settings import fill_recipe, read_settings
-from tritonstack.spec.models.model_fields import Trust
-from tritonstack.spec.models.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
+from tritonstack.files.model.fields import Trust
+from tritonstack.files.model.recipes import PoolingMode, TextEmbeddingRecipe, TextRecipe
 
 
 class Normalize(torch.nn.Module):

@@ -27,7 +27,7 @@ from model_build.exporters.sentence_settings import (
     transformer_config,
 )
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.recipes import LONGEST_TEXT
+from tritonstack.files.model.recipes import LONGEST_TEXT
 
 SCORING = TransformerTask("sequence-classification", "scores", "logits", "text-pair-classification")
 ACTIVATIONS: Mapping[str, Activation] = {"Identity": "none", "Sigmoid": "sigmoid", "Softmax": "softmax"}

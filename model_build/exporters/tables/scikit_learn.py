@@ -18,7 +18,7 @@ from model_build.errors import UnsupportedModelError
 from model_build.exporters.tables.pickles import load_pickle
 from model_build.graphs.onnx_file import OPSET, save_foreign
 from model_build.library_errors import brief
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 Array = NDArray[Any]
 WHOLE = "X"

@@ -13,8 +13,8 @@ from model_build.exporters.timm_models.importing import import_timm
 from model_build.exporters.timm_models.loading import load_model, read_config
 from model_build.exporters.timm_models.preparation import TimmProcessor
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.model_fields import Trust
-from tritonstack.spec.models.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
+from tritonstack.files.model.fields import Trust
+from tritonstack.files.model.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
 
 IMAGENET_TAG, IMAGENET_CLASSES = "in1k", 1000
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from model_build.exporters.heads.base import Head
 from model_build.exporters.heads.scores import activation_of, scores
-from tritonstack.spec.models.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe
+from tritonstack.files.model.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe
 
 
 class TimmClassification(Head):

@@ -18,7 +18,7 @@ from model_build.exporters.loading import quiet, require_weights
 from model_build.exporters.unused_weights import shown
 from model_build.library_errors import brief, known_help
 from model_build.sources.settings_files import read_settings_file
-from tritonstack.spec.models.model_fields import Trust
+from tritonstack.files.model.fields import Trust
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 BELONG = "check that config.json and the weights match; timm's `save_for_hf` writes both"

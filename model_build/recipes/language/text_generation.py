@@ -27,9 +27,9 @@ from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
 from model_build.repository.parts import ModelProperties, environment_file
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import EnvironmentReport
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import GenerationRecipe, TextToTextRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import GenerationRecipe, TextToTextRecipe
+from tritonstack.files.records.manifests import EnvironmentReport
 
 if TYPE_CHECKING:
     from model_build.exporters.generating.framework import GenerationFramework

@@ -26,8 +26,8 @@ from tritonstack.base.source_files import SourceFile, copy_file, require_file
 from tritonstack.base.yaml import Document, closest
 from tritonstack.facts.container_variables import INFERENCE_TYPE, SINCE
 from tritonstack.facts.targets import Target, release_of
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import VllmRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import VllmRecipe
 
 MODEL_ROOT = "/opt/ml/model"
 """Path of a single-model endpoint's archive in the container."""

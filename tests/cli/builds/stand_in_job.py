@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tritonstack.base.paths import Project
-    from tritonstack.records.examples import Examples
+    from tritonstack.files.records.examples import Examples
 
 CONTENT = "{model} for {target}"
 FAILURES = {"broken", "crashing", "endless", "stubborn", "killed"}
@@ -37,14 +37,14 @@ def stand_in_command(project: Project, model: str, targets: Sequence[str], *_: o
 
 
 def examples_of(model: str, content: bytes) -> Examples:
-    from tritonstack.records.examples import Examples
+    from tritonstack.files.records.examples import Examples
 
     return Examples(model=model, digest=hashlib.sha256(content).hexdigest(), texts=("Hello",))
 
 
 def manifest_of(project: Project, model: str, target: str, content: bytes) -> dict[str, Any]:
-    from tritonstack.project.files.model_hashes import model_hash
-    from tritonstack.project.loading import load_models
+    from tritonstack.files.loading import load_models
+    from tritonstack.files.sources.model_hashes import model_hash
 
     accepted = load_models(project, model)[model].record.accept.tolerance("y", "fp32")
     return {
@@ -80,8 +80,8 @@ def manifest_of(project: Project, model: str, target: str, content: bytes) -> di
 
 def keep(project: Project, model: str, target: str) -> Path:
     """Keep an artifact in the project's own store."""
-    from tritonstack.records.examples import EXAMPLES_NAME
-    from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
+    from tritonstack.files.records.examples import EXAMPLES_NAME
+    from tritonstack.files.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 
     content = CONTENT.format(model=model, target=target).encode()
     manifest = manifest_of(project, model, target, content)

@@ -22,13 +22,13 @@ from tests.projects import MODEL, edit
 from tritonstack.base.files import short_digest
 from tritonstack.base.paths import Project
 from tritonstack.cli.context import Context
-from tritonstack.operations.aws import Cloud
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import LockChange, replace_entries
-from tritonstack.records.locks import RolledBack, load_lock
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import LockChange, replace_entries
+from tritonstack.files.records.locks import RolledBack, load_lock
+from tritonstack.files.records.manifests import ARCHIVE_NAME, MANIFEST_NAME, parse_manifest
+from tritonstack.operate.build import local_build, remote_build
+from tritonstack.operate.shared.aws import Cloud
 from tritonstack.triton.sandbox import EXPOSE
-from tritonstack.workflows.builds import local_build, remote_build
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_failed_build_keeps_the_others(project, capsys):
 COMMAND_LINE = """
 import signal
 from tritonstack.cli import main
-from tritonstack.workflows.builds import local_build
+from tritonstack.operate.build import local_build
 from tests.cli.builds.stand_in_job import stand_in_command
 local_build.build_command = stand_in_command
 signal.signal(signal.SIGINT, signal.default_int_handler)

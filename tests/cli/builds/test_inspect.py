@@ -13,12 +13,12 @@ from tests.manifests import manifest, measured
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.loading import load_models
-from tritonstack.records.examples import Examples
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock
-from tritonstack.records.manifests import CandidateReport, EnvironmentReport, Manifest, TensorSpec
+from tritonstack.files.loading import load_models
+from tritonstack.files.records.examples import Examples
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock
+from tritonstack.files.records.manifests import CandidateReport, EnvironmentReport, Manifest, TensorSpec
+from tritonstack.files.sources.model_hashes import model_hash
 
 ENSEMBLE = """\
 name: "minilm"

@@ -10,9 +10,9 @@ import pytest
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.stacks import StackState
-from tritonstack.workflows.environments import destroy as destroy_workflow
+from tritonstack.operate.destroy import destroy as destroy_workflow
+from tritonstack.operate.shared.aws import Cloud
+from tritonstack.operate.shared.stacks import StackState
 
 TEMPLATE = """\
 template: {locks: dev, purpose: tests}
@@ -32,7 +32,7 @@ def here(project, account, monkeypatch):
     """A project in moto's account with an environment and a template."""
     edit(project.environment_file("dev"), "1" * 12, account)
     project.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
-    monkeypatch.setattr("tritonstack.operations.stacks._POLL_S", 0)
+    monkeypatch.setattr("tritonstack.operate.shared.stacks._POLL_S", 0)
     return project
 
 

@@ -12,13 +12,13 @@ from tests.cli.conftest import STACK, endpoint_template
 from tests.projects import edit
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import Cloud
-from tritonstack.project.loading import sample_instance
+from tritonstack.files.loading import sample_instance
+from tritonstack.operate.shared.aws import Cloud
 
 
 def deployed(monkeypatch: pytest.MonkeyPatch, template: dict[str, Any]) -> None:
     monkeypatch.setattr(
-        "tritonstack.operations.deploying.changes.deployed_templates", lambda *_, **__: {STACK: template}
+        "tritonstack.operate.deploy.changes.deployed_templates", lambda *_, **__: {STACK: template}
     )
 
 
@@ -118,10 +118,10 @@ def test_taken_names_are_rejected(retained, account, capsys):
 
 
 def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(retained, capsys, monkeypatch):
-    monkeypatch.setattr("tritonstack.workflows.deployment.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.operate.deploy.deploying.missing_artifacts", lambda *_, **__: [])
     for change in ("bootstrap_account", "fill_model_prefixes"):
         monkeypatch.setattr(
-            f"tritonstack.workflows.deployment.deploying.{change}",
+            f"tritonstack.operate.deploy.deploying.{change}",
             lambda *_: pytest.fail("something was changed"),
         )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
@@ -147,7 +147,7 @@ def test_an_instance_is_deployed_by_its_context_arguments(built, account, capsys
     head = "template: {locks: dev, purpose: tests}\nremoval: destroy\n"
     built.template_file("preview").write_text(head + text)
     instance = sample_instance("preview", "pr-1")
-    monkeypatch.setattr("tritonstack.workflows.session.read_instance", lambda *_: instance)
+    monkeypatch.setattr("tritonstack.operate.shared.session.read_instance", lambda *_: instance)
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1"]) == 0
     assert "preview --name pr-1: 1" in capsys.readouterr().out
     assert run(["--project", str(built.root), "diff", "preview", "--name", "pr-1", "--markdown"]) == 0

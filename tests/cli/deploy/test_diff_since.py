@@ -12,9 +12,9 @@ from tests.git import Repository
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, LockedArtifact
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock, LockedArtifact
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OLD, NEW = "a" * 64, "b" * 64

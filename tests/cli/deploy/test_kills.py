@@ -19,27 +19,27 @@ from moto.cloudformation.models import cloudformation_backends
 
 from tests.cli.builds.stand_in_job import keep
 from tests.cli.test_messages import outcome
+from tests.files.records.test_locks import BUILT
 from tests.git import Repository
 from tests.kills import COMMANDS, Killer
-from tests.operations.audit.test_audit import PLAYED
-from tests.operations.test_operations import stand_in_cdk
-from tests.operations.two_accounts import add_prod
+from tests.operate.audit.test_audit import PLAYED
+from tests.operate.shared.test_operations import stand_in_cdk
+from tests.operate.two_accounts import add_prod
 from tests.projects import edit
-from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
-from tritonstack.operations.audit import report as reports
-from tritonstack.operations.audit.listings import LISTINGS
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.buckets import empty_bucket
-from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.revisions import Revision
-from tritonstack.operations.verification.verdicts import Verdict
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.locks import load_lock
-from tritonstack.records.manifests import MANIFEST_NAME, parse_manifest
-from tritonstack.workflows.builds import local_build
-from tritonstack.workflows.deployment import rollback as rollback_workflow
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.files.records.locks import load_lock
+from tritonstack.files.records.manifests import MANIFEST_NAME, parse_manifest
+from tritonstack.operate.audit import audit as reports
+from tritonstack.operate.audit.audit import LISTINGS
+from tritonstack.operate.build import local_build
+from tritonstack.operate.destroy.deletion import empty_bucket
+from tritonstack.operate.rollback import rollback as rollback_workflow
+from tritonstack.operate.shared.aws import Cloud
+from tritonstack.operate.shared.revisions import Revision
+from tritonstack.operate.synth.cdk import CdkCli
+from tritonstack.operate.verify.verdicts import Verdict
 
 DESCRIPTION = "tritonstack: x"
 KILLS = int(os.environ.get("TRITONSTACK_KILLS", "3"))

@@ -10,13 +10,13 @@ import botocore.client
 import pytest
 
 from tests.git import Repository
-from tests.operations.two_accounts import PROMOTION, two_accounts
+from tests.operate.two_accounts import PROMOTION, two_accounts
 from tests.projects import edit
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.cli.main import run
-from tritonstack.operations.events import record_event
-from tritonstack.operations.promotion import uploading
-from tritonstack.workflows.promotion import locking
+from tritonstack.operate.artifacts import transfers as uploading
+from tritonstack.operate.promote import promote as locking
+from tritonstack.operate.shared.events import record_event
 
 CONTENT = bytes(range(256)) * 40
 

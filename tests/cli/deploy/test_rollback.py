@@ -9,24 +9,24 @@ import boto3
 import pytest
 
 from tests.cli.test_messages import outcome
+from tests.files.records.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest
 from tests.projects import edit
-from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.operations.aws import cloud_of
-from tritonstack.operations.events import read_events
-from tritonstack.operations.revisions import Revision
-from tritonstack.operations.switching import Switch
-from tritonstack.operations.verification.checks import Check
-from tritonstack.operations.verification.verdicts import EndpointVerdict, Verdict
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.events import Event
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.locks import load_lock
-from tritonstack.records.manifests import DIGEST_NOTE
-from tritonstack.workflows.deployment import rollback as workflow
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.events import Event
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.files.records.locks import load_lock
+from tritonstack.files.records.manifests import DIGEST_NOTE
+from tritonstack.operate.deploy.switching import Switch
+from tritonstack.operate.rollback import rollback as workflow
+from tritonstack.operate.shared.aws import cloud_of
+from tritonstack.operate.shared.events import read_events
+from tritonstack.operate.shared.revisions import Revision
+from tritonstack.operate.verify.checks import Check
+from tritonstack.operate.verify.verdicts import EndpointVerdict, Verdict
 
 
 class Dev:

@@ -14,23 +14,24 @@ import pytest
 from moto.cloudformation.models import Stack, cloudformation_backends
 
 from tests.cli.test_messages import outcome
+from tests.files.records.test_locks import BUILT
 from tests.git import Repository
-from tests.operations.audit.test_audit import PLAYED
-from tests.operations.test_operations import stand_in_cdk
-from tests.operations.two_accounts import add_prod, make_manifest
+from tests.operate.audit.test_audit import PLAYED
+from tests.operate.shared.test_operations import stand_in_cdk
+from tests.operate.two_accounts import add_prod, make_manifest
 from tests.projects import edit
-from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.operations.audit import report as reports
-from tritonstack.operations.audit.listings import LISTINGS
-from tritonstack.operations.aws import Clock
-from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.destruction import deletion, destroy
-from tritonstack.operations.stacks import StackState
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.manifests import DIGEST_NOTE
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.files.records.manifests import DIGEST_NOTE
+from tritonstack.operate.audit import audit as reports
+from tritonstack.operate.audit.audit import LISTINGS
+from tritonstack.operate.destroy import deletion
+from tritonstack.operate.destroy import environment as destroy
+from tritonstack.operate.shared.aws import Clock
+from tritonstack.operate.shared.stacks import StackState
+from tritonstack.operate.synth.cdk import CdkCli
 
 STATUSES = [
     status

@@ -7,9 +7,9 @@ import pytest
 
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.events import read_events
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.shared.aws import Cloud
+from tritonstack.operate.shared.events import read_events
 
 
 def said(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.projects import write_project
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import CONFLICTING_VARIABLES, Cloud
+from tritonstack.operate.shared.aws import CONFLICTING_VARIABLES, Cloud
 from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.cloud_folder import CloudAddress
 
@@ -18,7 +18,7 @@ SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]
 @pytest.fixture
 def up(tmp_path, monkeypatch, capsys):
     project = write_project(tmp_path)
-    monkeypatch.setattr("tritonstack.workflows.local.up.start_detached", lambda *_, **__: ADDRESS)
+    monkeypatch.setattr("tritonstack.operate.local.up.start_detached", lambda *_, **__: ADDRESS)
 
     def started(*before, after=()):
         assert run(["--project", str(project.root), *before, "up", "--detach", *after]) == 0

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 from tests.projects import edit
+from tritonstack import NullReporter, Session, dev
 from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.paths import Project, find_project
-from tritonstack.workflows import NullReporter, Session, dev
-from tritonstack.workflows.local.watching import snapshot_of, wait_for_change
+from tritonstack.operate.local.dev import snapshot_of, wait_for_change
 
 ROOT = find_project(Path(__file__)).root
-EXAMPLE = ROOT / "tritonstack/project/scaffold/examples/python"
+EXAMPLE = ROOT / "tritonstack/files/scaffold/examples/python"
 REQUEST = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1.0, 2.0]}]}
 
 

@@ -12,18 +12,18 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.cli.test_messages import outcome
+from tests.files.records.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest, measured
 from tests.projects import edit
-from tests.records.test_locks import BUILT
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import cloud_of
-from tritonstack.operations.events import read_events, record_event
-from tritonstack.project.loading import ProjectFiles, load_workspace
-from tritonstack.records.events import Event, TouchedArtifact
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.spec.environments.templates import Instance
+from tritonstack.files.environment.templates import Instance
+from tritonstack.files.loading import ProjectFiles, load_workspace
+from tritonstack.files.records.events import Event, TouchedArtifact
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.operate.shared.aws import cloud_of
+from tritonstack.operate.shared.events import read_events, record_event
 
 DIGEST = "ab" * 32
 

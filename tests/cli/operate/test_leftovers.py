@@ -7,12 +7,12 @@ import json
 import pytest
 
 from tests.cli.deploy.test_destroy import TEMPLATE
-from tests.operations.strict_aws import StrictProcessing
+from tests.operate.strict_aws import StrictProcessing
 from tests.projects import edit
 from tritonstack.cli.main import run
-from tritonstack.operations.audit.report import Item, Report
-from tritonstack.operations.aws import Cloud
-from tritonstack.workflows.environments import audit as audit_workflow
+from tritonstack.operate.audit import audit as audit_workflow
+from tritonstack.operate.audit.audit import Item, Report
+from tritonstack.operate.shared.aws import Cloud
 
 JOB = "tritonstack-pr-1-build-0123456789abcdef-1"
 KEY = Item("AWS::KMS::Key", "k", None, pending=True)
@@ -35,7 +35,7 @@ def dev(project, account):
     ],
 )
 def test_resources_pending_deletion_are_counted_by_type(dev, capsys, monkeypatch, pending, words):
-    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report(pending, ()))
+    monkeypatch.setattr(audit_workflow, "find_resources", lambda *_, **__: Report(pending, ()))
     assert run(["--project", str(dev.root), "audit", "dev", "--gone"]) == 0
     assert f"stacks, 0 orphaned; {words}" in capsys.readouterr().out
 
@@ -81,7 +81,7 @@ def test_audit_of_an_instance_names_what_is_missing(
     dev, account, capsys, monkeypatch, arguments, code, message
 ):
     dev.template_file("preview").write_text(TEMPLATE.replace("{account}", account))
-    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: EMPTY)
+    monkeypatch.setattr(audit_workflow, "find_resources", lambda *_, **__: EMPTY)
     assert run(["--project", str(dev.root), "audit", *arguments]) == code
     out, err = capsys.readouterr()
     assert message in (out if code == 0 else err)

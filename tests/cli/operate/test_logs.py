@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.operations.logs.strict_events import StrictEvents
-from tests.operations.strict_aws import StrictCodeBuild, client_error
+from tests.operate.logs.strict_events import StrictEvents
+from tests.operate.strict_aws import StrictCodeBuild, client_error
 from tritonstack.cli.main import run
-from tritonstack.workflows.session import Session
+from tritonstack.operate.shared.session import Session
 
 GROUP = "/aws/sagemaker/Endpoints/tritonstack-dev-search"
 CPU = "tritonstack-dev-build-cpu"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.operations.verification.test_status import COMMIT, A, B, event
+from tests.operate.status.test_endpoint_status import COMMIT, A, B, event
 from tritonstack.cli.commands.operate.status import _following
 from tritonstack.cli.rendering.status_text import environment_view
-from tritonstack.operations.revisions import Revision
-from tritonstack.operations.verification.status import EndpointStatus, EnvironmentStatus, ServedDigest
-from tritonstack.operations.verification.traffic import Traffic
-from tritonstack.workflows.environments.status import Statuses
+from tritonstack.operate.shared.revisions import Revision
+from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus, ServedDigest
+from tritonstack.operate.status.status import Statuses
+from tritonstack.operate.status.traffic import Traffic
 
 WELL = EndpointStatus("search", "t-dev-search", status="InService", deployed=event())
 AMISS = dataclasses.replace(

@@ -11,9 +11,9 @@ from tests.projects import edit
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operations.audit.report import Report
-from tritonstack.workflows import local_cloud
-from tritonstack.workflows.environments import audit as audit_workflow
+from tritonstack.operate.audit import audit as audit_workflow
+from tritonstack.operate.audit.audit import Report
+from tritonstack.operate.shared import local_cloud
 
 LOCAL = """\
 name: local
@@ -49,7 +49,7 @@ def here(project, account, monkeypatch):
     """A project with an environment in moto's account, and one in the local cloud."""
     edit(project.environment_file("dev"), "1" * 12, account)
     project.environment_file("local").write_text(LOCAL)
-    monkeypatch.setattr(audit_workflow, "look", lambda *_, **__: Report((), ()))
+    monkeypatch.setattr(audit_workflow, "find_resources", lambda *_, **__: Report((), ()))
     return project
 
 

@@ -12,22 +12,22 @@ import boto3
 import pytest
 
 from tests.cli.test_messages import outcome
+from tests.files.records.test_locks import BUILT
 from tests.git import Repository
 from tests.manifests import manifest, measured
 from tests.projects import add_image, edit
 from tests.promoted_locks import add_promoted
-from tests.records.test_locks import BUILT
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import documents
-from tritonstack.project import loading
-from tritonstack.project.custom_images import endpoint_image
-from tritonstack.project.files import model_files
-from tritonstack.project.loading import load_workspace
-from tritonstack.records import locks
-from tritonstack.records.lock_writing import LockChange, add_image_to_lock, add_to_lock
-from tritonstack.records.locks import LockedImage, Promoted, entry_of
-from tritonstack.records.manifests import Manifest
+from tritonstack.files import loading
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.project.custom_images import endpoint_image
+from tritonstack.files.records import locks
+from tritonstack.files.records.lock_writing import LockChange, add_image_to_lock, add_to_lock
+from tritonstack.files.records.locks import LockedImage, Promoted, entry_of
+from tritonstack.files.records.manifests import Manifest
+from tritonstack.files.sources import model_files
 
 DIGEST = "ab" * 32
 

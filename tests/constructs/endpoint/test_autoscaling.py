@@ -15,7 +15,7 @@ from tests.constructs.monitored_endpoints import (
     variant,
 )
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.files.endpoint.scaling import Scaling
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 POLICY = "AWS::ApplicationAutoScaling::ScalingPolicy"

@@ -17,8 +17,8 @@ from tests.constructs.monitored_endpoints import (
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.monitored import Monitored
-from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.rollouts import AlarmId
+from tritonstack.files.endpoint.endpoint import Alarms
+from tritonstack.files.endpoint.rollouts import AlarmId
 
 EVERY = Alarms(
     latency_p99_ms=120,

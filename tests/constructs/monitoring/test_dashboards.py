@@ -23,7 +23,7 @@ from tritonstack.constructs.monitoring.environment_dashboard import (
     environment_dashboard_bodies,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.spec.endpoints.endpoint import Alarms
+from tritonstack.files.endpoint.endpoint import Alarms
 
 PRICE = 1.408
 Body = dict[str, Any]

@@ -10,8 +10,8 @@ from tests.constructs.monitored_endpoints import NAME, monitored, of_type, resou
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.release_alarms import compares_instances
-from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
+from tritonstack.files.endpoint.endpoint import Alarms
+from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
 
 ALARMS = Alarms(latency_p99_ms=500, server_errors=5, client_errors=50)
 LIMIT_US = 500_000

@@ -24,11 +24,11 @@ from tests.delivery.permissions.iam_actions import FREE, action_of
 from tests.e2e.conftest import REPOSITORY, Site, furnished_site
 from tests.model_build.checking.test_stream_check import write_counting_model
 from tritonstack.base.paths import Project
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.events import read_events
-from tritonstack.operations.stacks import describe_stack, list_stacks
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.locks import load_lock
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.locks import load_lock
+from tritonstack.operate.shared.aws import Cloud
+from tritonstack.operate.shared.events import read_events
+from tritonstack.operate.shared.stacks import describe_stack, list_stacks
 
 pytestmark = pytest.mark.soak
 

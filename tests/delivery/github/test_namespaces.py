@@ -5,7 +5,7 @@ import yaml
 
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, read_workflow
 
-ACTIONS = (".github/actions", "tritonstack/project/scaffold/files/github/actions")
+ACTIONS = (".github/actions", "tritonstack/files/scaffold/files/github/actions")
 CHECK = "./.github/actions/check"
 ALLOW = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 PROBE = "unshare --user --map-root-user --mount true"

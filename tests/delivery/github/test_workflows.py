@@ -12,7 +12,7 @@ import yaml
 from tests.delivery.github.workflows import ROOT, WORKFLOWS, listed, read_workflow
 from tritonstack.base.paths import Project
 from tritonstack.cli.registry import load_command
-from tritonstack.spec.environments.delivery import require_delivery
+from tritonstack.files.environment.delivery import require_delivery
 
 FILES = sorted(WORKFLOWS.glob("*.yml"))
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))

@@ -19,8 +19,8 @@ from tests.stacks.assemblies import new_app
 from tritonstack.base import naming
 from tritonstack.base.paths import Project
 from tritonstack.facts.images import ACCOUNTS
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.validation import validate_project
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.validation import validate_project
 
 REGION = "eu-west-1"
 

@@ -25,7 +25,7 @@ from tests.delivery.permissions.resources import (
 from tests.stacks.assemblies import new_app
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
-from tritonstack.project.loading import ProjectFiles, sample_instance
+from tritonstack.files.loading import ProjectFiles, sample_instance
 
 PREVIEW = {"region": REGION, "account": DEV, "base": "tritonstack-pr-7"}
 PREVIEW_ROLE = iam_role("tritonstack-pr-7-endpoint-search-Role-1")

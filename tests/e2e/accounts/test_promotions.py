@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Site, furnished_site
-from tests.operations.two_accounts import PROMOTION, add_prod, make_manifest
+from tests.operate.two_accounts import PROMOTION, add_prod, make_manifest
 from tests.projects import write_project
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.paths import Project
-from tritonstack.operations.events import read_events
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import add_to_lock
-from tritonstack.records.locks import load_lock
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.records.lock_writing import add_to_lock
+from tritonstack.files.records.locks import load_lock
+from tritonstack.operate.shared.events import read_events
 
 pytestmark = pytest.mark.soak
 

@@ -22,9 +22,9 @@ from tests.projects import edit
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.client import EndpointClient
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.buckets import empty_bucket
-from tritonstack.records.locks import load_lock
+from tritonstack.files.records.locks import load_lock
+from tritonstack.operate.destroy.deletion import empty_bucket
+from tritonstack.operate.shared.aws import Cloud
 
 pytestmark = pytest.mark.e2e
 

@@ -12,13 +12,13 @@ import pytest
 
 from tests.e2e.load.crowd import asking
 from tests.e2e.load.hosted import HostedCloud, hosted_cloud, limited
-from tests.operations.scaling_simulation.test_service_curves import level, saved
-from tests.operations.smoke.smoke_environment import workspace_of
+from tests.operate.sizing.simulation.test_service_curves import level, saved
+from tests.operate.verify.smoke_environment import workspace_of
 from tests.projects import edit
+from tritonstack import Session
 from tritonstack.cli.main import run
-from tritonstack.operations.aws import cloud_of
-from tritonstack.project.loading import load_workspace
-from tritonstack.workflows import Session
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.shared.aws import cloud_of
 from tritonstack_local.settings import TimeScale
 
 MINUTES, TARGET, MOST, CLIENTS = 6, 60, 3, 5

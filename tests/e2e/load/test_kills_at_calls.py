@@ -27,12 +27,12 @@ from tests.e2e.conftest import REPOSITORY, furnished_site
 from tests.git import Repository
 from tests.kills import COMMANDS, Killer, run_command
 from tests.model_build.supplied_models import PYTHON_MODEL
-from tests.operations.two_accounts import add_prod
+from tests.operate.two_accounts import add_prod
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
-from tritonstack.operations.aws import Cloud
-from tritonstack.operations.buckets import empty_bucket
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
+from tritonstack.operate.destroy.deletion import empty_bucket
+from tritonstack.operate.shared.aws import Cloud
 from tritonstack_local.cloud_folder import LOCK, CloudAddress, write_address
 from tritonstack_local.server import LocalCloud
 from tritonstack_local.settings import CloudSettings, TimeScale
@@ -46,7 +46,7 @@ ACCOUNT, REGION = "000000000007", "us-east-1"
 _FORKS = multiprocessing.get_context("forkserver")
 """Commands are forks of a process that has imported what they need, which takes longer than most calls."""
 _FORKS.set_forkserver_preload(
-    ["tests.kills", "tritonstack.cli.main", "boto3", "tritonstack.workflows.deployment.rollback"]
+    ["tests.kills", "tritonstack.cli.main", "boto3", "tritonstack.operate.rollback.rollback"]
 )
 OURS = re.compile(r"app/victim|aws-sdk-js")
 """User agents of the command and of its CDK; the cloud's own clients have others."""

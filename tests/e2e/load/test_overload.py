@@ -12,7 +12,7 @@ from tests.e2e.load.hosted import ENDPOINT, HostedCloud, hosted_cloud, limited
 from tritonstack.base.naming import alarm_name
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.monitored import Monitored
-from tritonstack.spec.endpoints.endpoint import Alarms
+from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack_local.settings import TimeScale
 
 pytestmark = pytest.mark.soak

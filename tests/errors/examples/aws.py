@@ -18,18 +18,18 @@ from tritonstack.client.errors import RequestFacts
 from tritonstack.client.failures import invocation_error
 from tritonstack.client.light import LightRuntime
 from tritonstack.constructs.model_data import instance_named
-from tritonstack.operations import running
-from tritonstack.operations.aws import Cloud, require_account
-from tritonstack.operations.buckets import _delete
-from tritonstack.operations.checkout import Checkout
-from tritonstack.operations.deploying.cdk import CdkCli
-from tritonstack.operations.destruction.protection import reject_protected
-from tritonstack.operations.locks.restoring import _deleted
-from tritonstack.operations.verification import verdicts
-from tritonstack.records import comparing
-from tritonstack.spec.environments.environment import EnvironmentSpec
-from tritonstack.spec.environments.expiry import parse_moment
-from tritonstack.workflows.deployment.bootstrap import lacks_bootstrap
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.files.environment.expiry import parse_moment
+from tritonstack.files.records import comparing
+from tritonstack.operate.deploy.bootstrap import lacks_bootstrap
+from tritonstack.operate.destroy.deletion import _delete
+from tritonstack.operate.rollback.restoring import _deleted
+from tritonstack.operate.shared import running
+from tritonstack.operate.shared.aws import Cloud, require_account
+from tritonstack.operate.shared.checkout import Checkout
+from tritonstack.operate.shared.protection import reject_protected
+from tritonstack.operate.synth.cdk import CdkCli
+from tritonstack.operate.verify import verdicts
 
 CLOUD = Cloud(
     "111111111111",

@@ -16,8 +16,8 @@ from tests.projects import edit, write_project
 from tritonstack.base.errors import FileViolation, InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import _INTERRUPTED, _described, app
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.validation import validate_project
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.validation import validate_project
 
 DEV = "environments/dev.yaml"
 MODEL = "models/minilm/model.yaml"

@@ -30,25 +30,25 @@ from tests.errors.examples.base import DEV, MODEL, Setting, case, example
 from tests.manifests import manifest
 from tests.moto_aws import simulated_aws
 from tests.projects import ENVIRONMENT
+from tritonstack import Session
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.operations.builds.codebuild import CodeBuildJobs
-from tritonstack.operations.builds.images import image_digest
-from tritonstack.operations.locks.checks import check_offline
-from tritonstack.project.checks.compatibility import unbuilt
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.project.files.source_selection import TRANSFORMERS
-from tritonstack.project.loading import ProjectFiles, load_models, load_workspace
-from tritonstack.records.examples import Example, Examples
-from tritonstack.records.lock_writing import LockChange, add_to_lock, replace_entries
-from tritonstack.records.locks import entry_of
-from tritonstack.records.manifests import MANIFEST_NAME, Manifest, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows import Session
-from tritonstack.workflows.artifacts.importing import ImportOptions, import_model
-from tritonstack.workflows.builds.outcomes import Outcome, error_from, failure_of
-from tritonstack.workflows.local.dev import differences
+from tritonstack.files.checks.compatibility import unbuilt
+from tritonstack.files.loading import ProjectFiles, load_models, load_workspace
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import Example, Examples
+from tritonstack.files.records.lock_writing import LockChange, add_to_lock, replace_entries
+from tritonstack.files.records.locks import entry_of
+from tritonstack.files.records.manifests import MANIFEST_NAME, Manifest, TensorSpec
+from tritonstack.files.sources.model_hashes import model_hash
+from tritonstack.files.sources.source_selection import TRANSFORMERS
+from tritonstack.operate.artifacts.importing import ImportOptions, import_model
+from tritonstack.operate.build.outcomes import Outcome, error_from, failure_of
+from tritonstack.operate.jobs.codebuild import CodeBuildJobs
+from tritonstack.operate.jobs.images import image_digest
+from tritonstack.operate.local.dev import differences
+from tritonstack.operate.locks.checks import check_offline
 
 CONFIG = """\
 backend: "onnxruntime"

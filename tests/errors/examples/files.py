@@ -8,21 +8,21 @@ import os
 from tests.errors.examples.base import DEV, Setting, case, command, edited, example
 from tests.manifests import manifest
 from tests.projects import ENVIRONMENT
+from tritonstack.base.extras import require
 from tritonstack.cli.main import _described
-from tritonstack.operations.loads.arrivals import read_trace
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
+from tritonstack.operate.invoke.request_inputs import GivenInputs, read_inputs
+from tritonstack.operate.project.github import _run
+from tritonstack.operate.sizing.loads.arrivals import read_trace
+from tritonstack.operate.sizing.search_folders import only_search
 from tritonstack.triton import sandbox
 from tritonstack.triton.installation import find_installation
 from tritonstack.triton.serve import serve_command
-from tritonstack.workflows.extras import require
-from tritonstack.workflows.github import _run
-from tritonstack.workflows.invocation.request_inputs import GivenInputs, read_inputs
-from tritonstack.workflows.sizing.search_folders import only_search
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.state.folder import check_owner
 
 INSTANCE = "ml.c7i.xlarge"
-VALIDATE = "tritonstack.workflows.project.validate.validate_project"
+VALIDATE = "tritonstack.operate.project.validate.validate_project"
 
 edited(
     "TS100",
@@ -159,7 +159,7 @@ def foreign_state(shop: Setting) -> None:
 @example("TS615")
 def no_package(shop: Setting) -> None:
     """A command that needs an extra that is not installed."""
-    shop.patch.setattr("tritonstack.workflows.extras.find_spec", lambda *_: None)
+    shop.patch.setattr("tritonstack.base.extras.find_spec", lambda *_: None)
     shop.patch.setattr("tritonstack.base.extras.in_source_tree", lambda: False)
     require("aws_cdk", feature="Deploying")
 

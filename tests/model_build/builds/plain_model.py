@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.model_build.supplied_models import PYTHON_MODEL, write_supplied
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 CODE = PYTHON_MODEL.format(imports="import plain", body="y = -x")
 ANSWERED = [

@@ -14,7 +14,7 @@ from tests.model_build.builds.plain_model import CODE, write_plain_model
 from tests.model_build.tiny import TEXTS, write_model
 from tritonstack.base.errors import UsageError
 from tritonstack.client import decode_reply, encode_request
-from tritonstack.records.manifests import ARCHIVE_NAME
+from tritonstack.files.records.manifests import ARCHIVE_NAME
 from tritonstack.triton import TritonNotFoundError, TritonServer, find_installation
 
 

@@ -18,7 +18,7 @@ from tests.model_build.tiny_tasks import (
     save_text_model,
 )
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.records.manifests import Manifest
+from tritonstack.files.records.manifests import Manifest
 
 TEXT = {"kind": "text-classification", "max_length": 24}
 PAIR = {"kind": "text-pair-classification", "max_length": 24}

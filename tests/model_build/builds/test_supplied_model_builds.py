@@ -29,8 +29,8 @@ from tests.model_build.supplied_models import (
 )
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Document
-from tritonstack.records.examples import parse_examples
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import parse_examples
 
 ROWS = [{"file": "rows.npz"}]
 COUNTER = '''\

@@ -13,8 +13,7 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import save_clip_model, save_image_model, save_pictures
 from tritonstack.base.errors import InvalidFilesError
-from tritonstack.records.example_tensors import array_of
-from tritonstack.records.examples import Examples
+from tritonstack.files.records.examples import Examples, array_of
 
 TEXT, IMAGE = {"kind": "text-embedding"}, {"kind": "image-embedding"}
 IMAGES = ("a.png", "b.png")

@@ -9,10 +9,9 @@ from model_build.checking.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples
 from model_build.data.cases import Case, rows_of
 from model_build.inputs.rows import read_rows
 from tritonstack.base.yaml import load_document
-from tritonstack.records.example_tensors import array_of
-from tritonstack.records.examples import Examples
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tolerance import ModelTolerance, Tolerance
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tolerance import ModelTolerance, Tolerance
+from tritonstack.files.records.examples import Examples, array_of
 
 DIGEST = "ab" * 32
 

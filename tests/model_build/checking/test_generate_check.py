@@ -15,7 +15,7 @@ from model_build.errors import ServingError
 from model_build.store.archive import pack
 from tests.model_build.recipes.test_vllm import vllm_model
 from tests.model_build.written_repositories import write_repository
-from tritonstack.records.manifests import GenerationReport
+from tritonstack.files.records.manifests import GenerationReport
 from tritonstack.triton import TritonFailedError, TritonInstallation
 from tritonstack.triton.sandbox import EXPOSE, why_no_namespaces
 

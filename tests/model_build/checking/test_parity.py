@@ -5,7 +5,7 @@ import pytest
 
 from model_build.checking.parity import compare, judge, report_of
 from model_build.errors import ParityError
-from tritonstack.spec.models.tolerance import ModelTolerance
+from tritonstack.files.model.tolerance import ModelTolerance
 
 RIGHT = np.array([[1.0, 0.0], [0.6, 0.8]], dtype=np.float32)
 MASKED = np.array([[-np.inf, 3.0, 4.0]])

@@ -17,8 +17,8 @@ from tests.model_build.written_repositories import contents, error_of, tensors, 
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Document
 from tritonstack.client.streaming import flat_inputs
-from tritonstack.records.examples import parse_examples
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.examples import parse_examples
 from tritonstack.triton import find_installation
 
 COUNTING = """\

@@ -13,7 +13,7 @@ from tests.model_build.engines.stand_in_machine import simulated_machine, simula
 from tests.model_build.tiny import write_model_file
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 TARGET = "sm86-24.09"
 

@@ -27,10 +27,10 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.facts.releases import RELEASES
 from tritonstack.facts.targets import parse_target
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.tensorrt import Profile, Range, Shapes, TensorRT
-from tritonstack.spec.models.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.tensorrt import Profile, Range, Shapes, TensorRT
+from tritonstack.files.model.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations
+from tritonstack.files.records.manifests import TensorSpec
 
 SHAPES = {"ids": [Range(opt=4, max=4), Range(opt=12, max=24)]}
 LONG = {"ids": [Range(opt=4, max=4), Range(min=16, opt=20, max=24)]}

@@ -17,7 +17,7 @@ from model_build.recipes.hugging_face import likely_packages
 from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
 from tritonstack.facts.targets import parse_target
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
 
 pytestmark = pytest.mark.e2e
 

@@ -25,7 +25,7 @@ from model_build.environments.wheels import bound_python, fetch_wheels, read_req
 from model_build.errors import EnvironmentBuildError
 from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
-from tritonstack.records.manifests import EnvironmentReport
+from tritonstack.files.records.manifests import EnvironmentReport
 
 pytestmark = pytest.mark.e2e
 

@@ -31,7 +31,7 @@ def test_a_text_model_is_loaded_without_scipy_although_it_is_installed(tiny_fold
     [
         ("model_build.__main__", (*BUILD, "boto3")),  # which also answers builds that reuse an artifact
         ("tritonstack.cli.commands.builds.build", (*BUILD, "boto3")),
-        ("tritonstack.operations.smoke.asking", (*BUILD, "model_build", "tokenizers")),
+        ("tritonstack.operate.verify.smoke", (*BUILD, "model_build", "tokenizers")),
     ],
 )
 def test_slow_libraries_are_imported_where_they_are_needed(module, slow):

@@ -19,8 +19,8 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import violation_of, write_repository
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
 
 KIND = "text-embedding"
 FLAGS = {

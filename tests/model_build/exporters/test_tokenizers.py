@@ -16,7 +16,7 @@ from model_build.exporters.tokenizing.pieces import PROBES
 from tests.model_build.frameworks import change_json, framework_of
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_text_model
-from tritonstack.spec.models.model_fields import UNTRUSTED
+from tritonstack.files.model.fields import UNTRUSTED
 
 SPECIAL = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {

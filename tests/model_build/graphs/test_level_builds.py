@@ -13,7 +13,7 @@ from tests.model_build.supplied_models import save_onnx, write_supplied
 from tests.model_build.tiny import write_model_file
 from tests.model_build.tiny_tasks import LABELS, save_text_model
 from tritonstack.base.yaml import load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 pytestmark = pytest.mark.soak
 

@@ -24,8 +24,8 @@ from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, lookup, normalized, perceptron, transposed
 from tritonstack.facts.targets import parse_target
-from tritonstack.records.manifests import CandidateReport
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import CandidateReport
 
 CPU = parse_target("cpu")
 GPU = parse_target("sm86-24.09")

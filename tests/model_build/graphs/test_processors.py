@@ -27,7 +27,7 @@ from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_graphs import answered, convolutions, perceptron, transposed
 from tests.model_build.written_repositories import write_repository
-from tritonstack.spec.models.inputs import NEEDS_VNNI, answers_remedy
+from tritonstack.files.model.inputs import NEEDS_VNNI, answers_remedy
 
 EXACT = "session.x64quantprecision"
 FULL_RANGE = [to_dynamic_int8, to_calibrated_int8, to_int8_for_tensorrt]

@@ -29,12 +29,12 @@ from tests.model_build.importing.merlin_exports import (
     older,
     ragged,
 )
+from tritonstack import Session
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows import Session
-from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.operate.artifacts.importing import ImportOptions, ImportResult, import_model
 
 STEP = "0_transformworkflowtriton"
 TRUST = "The pickles were written by this very test."

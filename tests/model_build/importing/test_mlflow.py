@@ -13,13 +13,13 @@ import yaml
 
 from model_build.build import build_model
 from tests.model_build.supplied_models import BINARY, ROWS, save_lightgbm, save_onnx, save_xgboost
+from tritonstack import Session
 from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import load_document
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.project.validation import validate_project
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows import Session
-from tritonstack.workflows.artifacts.importing import ImportOptions, import_model
+from tritonstack.files.loading import ProjectFiles
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.validation import validate_project
+from tritonstack.operate.artifacts.importing import ImportOptions, import_model
 
 TRUST = "The pickle was written by this very test."
 PYFUNC = {"python_function": {"loader_module": "mlflow.sklearn", "python_version": "3.11.9"}}

@@ -18,14 +18,14 @@ from model_build.build import BuildFolders, build_model
 from model_build.errors import ParityError, ServingError
 from tests.model_build.supplied_models import save_onnx
 from tests.projects import edit
+from tritonstack import Session
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import load_document
-from tritonstack.project.loading import ProjectFiles, load_models
-from tritonstack.project.validation import validate_project
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.workflows import Session
-from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
+from tritonstack.files.loading import ProjectFiles, load_models
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.validation import validate_project
+from tritonstack.operate.artifacts.importing import ImportOptions, ImportResult, import_model
 
 BODY = """\
 import numpy as np
@@ -324,8 +324,8 @@ def test_an_import_that_is_killed_adds_no_model(project, tmp_path):
         "import sys, time\nfrom pathlib import Path\nimport model_build.importing.repository as target\n"
         "def wait(*_):\n    print('copied', flush=True)\n    time.sleep(60)\n"
         "target.check_copy = wait\n"
-        "from tritonstack.base.paths import Project\nfrom tritonstack.workflows import Session\n"
-        "from tritonstack.workflows.artifacts.importing import import_model\n"
+        "from tritonstack.base.paths import Project\nfrom tritonstack import Session\n"
+        "from tritonstack.operate.artifacts.importing import import_model\n"
         "import_model(Session(Project(Path(sys.argv[1]))), Path(sys.argv[2]))\n"
     )
     with subprocess.Popen(

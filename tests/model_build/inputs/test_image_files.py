@@ -12,7 +12,7 @@ from model_build.inputs.image_files import read_images, require_images
 from tests.model_build.tiny import write_model_file
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document, load_document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 
 def picture(kind: str = "PNG") -> bytes:

@@ -14,9 +14,9 @@ from model_build.inputs.rows import MAX_EXPANDED_BYTES, read_rows
 from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
-from tritonstack.project.files.model_hashes import model_hash
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import TensorSpec
+from tritonstack.files.sources.model_hashes import model_hash
 
 X = TensorSpec(name="x", datatype="FP32", shape=(2,))
 IDS = TensorSpec(name="ids", datatype="INT32", shape=(-1,))

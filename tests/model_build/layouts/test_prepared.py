@@ -18,7 +18,7 @@ from tests.model_build.tiny_tasks import save_pictures, save_task_tokenizer
 from tests.model_build.written_repositories import error_of, tensors, violation_of, write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 WIDTH = 4
 TABLE = np.random.default_rng(6).standard_normal((VOCABULARY, WIDTH)).astype(np.float32)

@@ -21,8 +21,8 @@ from tests.model_build.tiny import TEXTS
 from tests.model_build.written_repositories import context_of
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
+from tritonstack.files.records.manifests import TensorSpec
 from tritonstack.triton import find_installation
 
 ONE, TWO = ["model", "tiny"], ["model", "tiny", "tokenizer"]

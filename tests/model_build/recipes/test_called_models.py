@@ -15,8 +15,8 @@ from model_build.store.archive import unpack
 from tests.model_build.repository.hosting import Host, hosting
 from tests.model_build.supplied_models import write_supplied
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import ARCHIVE_NAME
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import ARCHIVE_NAME
 
 pytestmark = pytest.mark.e2e
 

@@ -7,9 +7,9 @@ import pytest
 
 from model_build.recipes.pipeline import Pipeline, Wiring
 from tritonstack.base.yaml import load_document
-from tritonstack.records.manifests import Manifest, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
-from tritonstack.spec.models.recipes import EnsembleRecipe
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.model.recipes import EnsembleRecipe
+from tritonstack.files.records.manifests import Manifest, TensorSpec
 
 
 def tensor(text: str) -> TensorSpec:

@@ -13,7 +13,7 @@ from tests.model_build.written_repositories import contents, error_of, tensors, 
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 
 def python_model(folder: Path, body: str = "y = x * 2", **more: Any) -> Document[ModelSpec]:

@@ -28,7 +28,7 @@ from tests.model_build.supplied_models import CLASSES, FEATURES, ROWS, VALUES, w
 from tests.model_build.written_repositories import contents, error_of, tensors, write_repository
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 TRUST = {"pickle": "made by this very test"}
 RANDOM = [{"random": {"rows": 20}}]

@@ -21,8 +21,8 @@ from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny import TEXTS, write_model
 from tests.model_build.written_repositories import context_of, manifest_of
 from tritonstack.base.yaml import Document
-from tritonstack.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import ARCHIVE_NAME, MANIFEST_NAME
 from tritonstack.triton import find_installation
 
 CODE = """\

@@ -23,7 +23,7 @@ from tests.model_build.supplied_models import (
 from tests.model_build.written_repositories import contents, error_of, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 ROWS = [{"file": "rows.npz"}]
 TRUST = {"pickle": "made by this very test"}

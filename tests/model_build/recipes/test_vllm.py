@@ -15,7 +15,7 @@ from tests.model_build.written_repositories import contents, write_repository
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import parse_target
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
 
 
 def vllm_model(folder: Path, engine: dict[str, Any] | None = None, **more: Any) -> Document[ModelSpec]:

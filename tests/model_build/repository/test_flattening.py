@@ -13,8 +13,8 @@ from model_build.repository.flattening import (
     share_environments,
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble, add_python_model, environment_file
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.triton_options import Batching
+from tritonstack.files.model.triton_options import Batching
+from tritonstack.files.records.manifests import TensorSpec
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))

@@ -24,8 +24,8 @@ from tests.model_build.linting.given_repositories import PROGRAM, findings
 from tests.model_build.repository.tiny_repositories import a_graph
 from tests.projects import edit
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import TensorSpec
-from tritonstack.spec.models.triton_options import Batching, TritonOptions
+from tritonstack.files.model.triton_options import Batching, TritonOptions
+from tritonstack.files.records.manifests import TensorSpec
 
 TEXT = TensorSpec(name="TEXT", datatype="BYTES", shape=(1,))
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))

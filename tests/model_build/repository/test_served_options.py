@@ -13,7 +13,7 @@ from tests.model_build.repository.hosting import Host, hosting
 from tests.model_build.repository.tiny_repositories import a_model
 from tritonstack.client import TopClasses, parse_classes
 from tritonstack.facts.targets import parse_target
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 pytestmark = pytest.mark.e2e
 

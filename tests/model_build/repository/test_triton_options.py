@@ -18,7 +18,7 @@ from tests.model_build.repository.tiny_repositories import (
 )
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.facts.targets import Target
-from tritonstack.records.manifests import TensorSpec
+from tritonstack.files.records.manifests import TensorSpec
 
 TENSORRT = "{kind: onnx, format: tensorrt}"
 

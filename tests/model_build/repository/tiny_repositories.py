@@ -10,8 +10,8 @@ from model_build.repository.config import read_config
 from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.facts.targets import parse_target
-from tritonstack.records.manifests import ParityReport, TensorSpec
-from tritonstack.spec.models.model import ModelSpec
+from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.records.manifests import ParityReport, TensorSpec
 
 IDS = TensorSpec(name="ids", datatype="INT64", shape=(-1,))
 MASK = TensorSpec(name="mask", datatype="INT64", shape=(-1,))

@@ -4,7 +4,7 @@ import pytest
 
 from model_build.exporters.text_framework import TextFramework
 from model_build.sources import FetchedSource
-from tritonstack.spec.models.recipes import TextEmbeddingRecipe
+from tritonstack.files.model.recipes import TextEmbeddingRecipe
 
 
 @pytest.fixture(scope="session")

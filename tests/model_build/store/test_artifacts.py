@@ -21,10 +21,10 @@ from model_build.store.archive import pack
 from model_build.store.artifacts import ArtifactStore, read_manifest, verify_artifact
 from model_build.store.publishing import Published, publish
 from tests.model_build.written_repositories import manifest_of
-from tests.operations.changing_s3 import change_after
+from tests.operate.changing_s3 import change_after
 from tests.projects import edit
-from tritonstack.records.examples import EXAMPLES_NAME, Examples
-from tritonstack.records.manifests import (
+from tritonstack.files.records.examples import EXAMPLES_NAME, Examples
+from tritonstack.files.records.manifests import (
     ARCHIVE_NAME,
     DIGEST_NOTE,
     MANIFEST_NAME,

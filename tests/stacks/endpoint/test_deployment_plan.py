@@ -13,12 +13,12 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.paths import Project
 from tritonstack.constructs.endpoint.triton_model import model_environment
 from tritonstack.facts.container_variables import ADDITIONAL_ARGS, HTTP_THREADS
-from tritonstack.operations.locks.checks import check_offline
-from tritonstack.project.checks.locks import Findings
-from tritonstack.project.loading import ProjectFiles, load_workspace
-from tritonstack.records.lock_writing import write_lock
-from tritonstack.records.locks import Lock, load_lock
-from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.files.checks.locks import Findings
+from tritonstack.files.endpoint.endpoint import ServingOptions
+from tritonstack.files.loading import ProjectFiles, load_workspace
+from tritonstack.files.records.lock_writing import write_lock
+from tritonstack.files.records.locks import Lock, load_lock
+from tritonstack.operate.locks.checks import check_offline
 
 GB = 1024**3
 

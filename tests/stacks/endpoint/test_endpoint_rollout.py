@@ -8,7 +8,7 @@ from tritonstack.constructs.endpoint.rollouts import (
     component_deployment,
     endpoint_deployment,
 )
-from tritonstack.spec.endpoints.rollouts import AllAtOnce, Canary, Linear, Rolling
+from tritonstack.files.endpoint.rollouts import AllAtOnce, Canary, Linear, Rolling
 
 
 def test_every_rollback_alarm_exists(every):

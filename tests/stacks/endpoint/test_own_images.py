@@ -5,10 +5,10 @@ import pytest
 from tests.projects import add_image, edit
 from tests.stacks.assemblies import lock_everything
 from tests.stacks.templates import granted, properties
-from tritonstack.project.custom_images import endpoint_image
-from tritonstack.project.loading import load_workspace
-from tritonstack.records.lock_writing import add_image_to_lock
-from tritonstack.records.locks import LockedImage
+from tritonstack.files.loading import load_workspace
+from tritonstack.files.project.custom_images import endpoint_image
+from tritonstack.files.records.lock_writing import add_image_to_lock
+from tritonstack.files.records.locks import LockedImage
 
 DIGEST = f"sha256:{'cd' * 32}"
 HOME = "123456789012.dkr.ecr.eu-central-1.amazonaws.com/tritonstack-sample"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stacks import sizing
-from tritonstack.records.locks import LockedArtifact
+from tritonstack.files.records.locks import LockedArtifact
 
 GB = 1024**3
 SIZES = st.integers(min_value=1, max_value=300 * GB)

@@ -14,7 +14,7 @@ from tests.stacks.templates import of_type
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.constructs.builds import build_source
-from tritonstack.project.loading import load_workspace
+from tritonstack.files.loading import load_workspace
 
 HOME = "eu-central-1:123456789012"
 BASE = "tritonstack-factory"

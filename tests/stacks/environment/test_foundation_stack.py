@@ -8,7 +8,7 @@ from aws_cdk.assertions import Match, Template
 
 from stacks.foundation import FoundationStack
 from tests.stacks.assemblies import new_app
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 ACCOUNT_HOME = "eu-central-1:123456789012"
 

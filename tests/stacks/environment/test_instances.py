@@ -11,8 +11,8 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from tests.stacks.assemblies import EVERY, Assembly, Synthesize, lock_everything, write_project
-from tritonstack.project.loading import ProjectFiles
-from tritonstack.spec.environments.templates import Instance
+from tritonstack.files.environment.templates import Instance
+from tritonstack.files.loading import ProjectFiles
 
 REGION = "us-east-1"
 LEASE = {"owner": "ann", "purpose": "tests", "expires": "2030-01-01T00:00:00Z"}

@@ -7,7 +7,7 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 
 from stacks.monitoring import MonitoringStack
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 LARGEST_TEMPLATE = 1_048_576
 

@@ -25,7 +25,7 @@ from tests.sample_templates import DELIVERY_STACKS, SAMPLES, add_delivery_stack,
 from tests.stacks.assemblies import ROOT, Synthesize, lock_everything, new_app
 from tests.stacks.rules.checkov import Finding, check_folder, excused, without_suppressions
 from tritonstack.base.paths import Project
-from tritonstack.project.names import environment_names
+from tritonstack.files.project.names import environment_names
 
 REPOSITORY = environment_names(Project(ROOT))
 DELIVERY = [f"delivery-{name}" for name in DELIVERY_STACKS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tritonstack.base.revisions import short_commit
-from tritonstack.workflows.deployment.diff import DeployOutlook, PlannedChange, StackPlan
+from tritonstack.operate.diff.diff import DeployOutlook, PlannedChange, StackPlan
 
 _LISTED = 5
 _LONGEST_LINE = 240

@@ -11,8 +11,8 @@ from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import short_commit
 from tritonstack.cli.rendering.diff_text import clipped, other_lines, outlook_summary, plan_details
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
-from tritonstack.records.locks import Figures
-from tritonstack.workflows.deployment.diff import ArtifactChange, DeployOutlook, StackPlan
+from tritonstack.files.records.locks import Figures
+from tritonstack.operate.diff.diff import ArtifactChange, DeployOutlook, StackPlan
 
 _ACTIONS = {
     "rejected": ("bad", "rejected"),

@@ -9,8 +9,8 @@ from rich.text import Text
 from tritonstack.base.files import short_digest
 from tritonstack.cli.rendering.diff_text import escaped, fenced
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
-from tritonstack.records.locks import Figures, LockedArtifact
-from tritonstack.workflows.promotion.results import GateResult, LockChange, PromotionPlan
+from tritonstack.files.records.locks import Figures, LockedArtifact
+from tritonstack.operate.promote.results import GateResult, LockChange, PromotionPlan
 
 _CHANGES = ("artifact", "digest", "cosine", "p99", "size")
 _GATES = ("gate", "artifact", "required", "measured")

@@ -12,8 +12,8 @@ from rich.text import Text
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, short_commit
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
-from tritonstack.records.events import Event
-from tritonstack.workflows.environments.status import EndpointStatus, EnvironmentStatus
+from tritonstack.files.records.events import Event
+from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus
 
 _MODELS_SHOWN = 3
 _LONGEST_NOTE = 300

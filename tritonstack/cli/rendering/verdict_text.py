@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tritonstack.workflows.deployment.verify import Check, Verdict
+from tritonstack.operate.verify.verify import Check, Verdict
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:

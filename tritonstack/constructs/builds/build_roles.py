@@ -21,8 +21,8 @@ from tritonstack.constructs.builds.build_grants import (
 from tritonstack.constructs.data.shared_value import SharedValue
 from tritonstack.constructs.iam.grants import AwsScope, Conditions, Grant, write_log
 from tritonstack.constructs.iam.service_role import ServiceRole
-from tritonstack.project.build_machines import BuildMachine, CodeBuildMachine, ProcessingMachine
-from tritonstack.spec.models.build_permissions import BuildPermissions
+from tritonstack.files.model.build_permissions import BuildPermissions
+from tritonstack.files.project.build_machines import BuildMachine, CodeBuildMachine, ProcessingMachine
 
 MOST_OWN_ROLES = 150
 """A CloudFormation stack holds at most 500 resources; each role adds three: role, policy, and parameter."""

@@ -23,7 +23,7 @@ _EXCLUDED = (
     "**/.*",
     *(f"**/{name}" for name in sorted(IGNORED)),
     *(f"**/*{suffix}" for suffix in IGNORED_SUFFIXES),
-    "tritonstack/project/schemas",
+    "tritonstack/files/project/schemas",
 )
 """Besides the schemas and hidden files, everything that a model's or a revision's digest ignores."""
 

@@ -16,8 +16,8 @@ from tritonstack.constructs.builds.build_project import (
 from tritonstack.constructs.builds.build_source import BuildSource
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.constructs.iam.service_role import ServiceRole
-from tritonstack.project.build_machines import IMAGE_BUILD_SIZE
-from tritonstack.project.custom_images import OwnImage
+from tritonstack.files.project.build_machines import IMAGE_BUILD_SIZE
+from tritonstack.files.project.custom_images import OwnImage
 
 _STANDARD_IMAGE = "aws/codebuild/standard:7.0"
 

@@ -14,8 +14,8 @@ from tritonstack.constructs.builds.build_project import (
     build_project,
 )
 from tritonstack.constructs.iam.service_role import ServiceRole
-from tritonstack.project.build_machines import CodeBuildMachine
-from tritonstack.project.custom_images import OwnImage
+from tritonstack.files.project.build_machines import CodeBuildMachine
+from tritonstack.files.project.custom_images import OwnImage
 
 MODEL_BUILDSPEC: Mapping[str, object] = {
     "version": "0.2",

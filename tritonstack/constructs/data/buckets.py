@@ -104,7 +104,7 @@ def artifact_bucket(
                 expired_object_delete_marker=True,
             ),
             s3.LifecycleRule(
-                # Expire only objects that tritonstack/operations/locks/retention.py tagged.
+                # Expire only objects that tritonstack/operate/locks/retention.py tagged.
                 id="expire-superseded-artifacts",
                 prefix=MODELS,
                 tag_filters=dict([SUPERSEDED_TAG]),

@@ -19,7 +19,7 @@ from tritonstack.constructs.iam.grants import (
 )
 from tritonstack.facts.bootstrap import Bootstrap, BootstrapRole
 from tritonstack.facts.images import REPOSITORY, image_account
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 _LISTED = "this action has no resource-level permissions"
 _KEY = "the key of these buckets; only the foundation knows its id, so the condition names the buckets"

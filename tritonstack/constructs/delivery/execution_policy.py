@@ -24,7 +24,7 @@ from tritonstack.constructs.iam.granted_role import explain_pattern, explain_wil
 from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.managed_policy import managed_policy
 from tritonstack.constructs.iam.skipped_checks import skip_check
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 _UNBOUND_WRITES = "CKV_AWS_111"
 _NAMED = "CloudFormation creates, changes, and deletes only resources with this name"

@@ -10,7 +10,7 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 LOCKS = "environments"
 """The folder that steps pass on: builds and promotions change only files in it."""

@@ -13,7 +13,7 @@ from constructs import Construct
 from tritonstack.base import naming
 from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, read_objects
 from tritonstack.constructs.iam.service_role import ServiceRole
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 _EVERY_MODEL = "artifacts of all models; the caller names the model to promote"
 _EVERY_EVENT = "promotion gates read all events of an artifact, and events are named by time"

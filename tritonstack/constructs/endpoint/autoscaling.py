@@ -18,8 +18,8 @@ from tritonstack.constructs.endpoint.scaling_plan import (
 from tritonstack.constructs.monitoring.metrics import Metric
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.planned_alarm import add_alarm
-from tritonstack.spec.endpoints.endpoint import ServingOptions
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.files.endpoint.endpoint import ServingOptions
+from tritonstack.files.endpoint.scaling import Scaling
 
 
 class Autoscaling(Construct):

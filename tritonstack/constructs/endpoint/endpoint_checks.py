@@ -16,17 +16,17 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Violation
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.constructs.model_data import ModelArchive
-from tritonstack.spec.endpoints.endpoint import ServingOptions
-from tritonstack.spec.endpoints.endpoint_rules import (
+from tritonstack.files.endpoint.endpoint import ServingOptions
+from tritonstack.files.endpoint.rollouts import AlarmId
+from tritonstack.files.endpoint.rules import (
     RuledEndpoint,
     component_violations,
     mode_violations,
     multi_model_violations,
+    rollout_violations,
+    scaling_violations,
 )
-from tritonstack.spec.endpoints.rollout_rules import rollout_violations
-from tritonstack.spec.endpoints.rollouts import AlarmId
-from tritonstack.spec.endpoints.scaling_rules import scaling_violations
-from tritonstack.spec.endpoints.variants import Variant
+from tritonstack.files.endpoint.variants import Variant
 
 _RULES: Sequence[Callable[[RuledEndpoint], Iterator[Violation]]] = (
     mode_violations,

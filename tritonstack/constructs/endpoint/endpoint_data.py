@@ -9,7 +9,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from tritonstack.base import naming
 from tritonstack.constructs.endpoint.answer_topics import AnswerTopics
 from tritonstack.constructs.iam import grants
-from tritonstack.spec.endpoints.endpoint import Asynchronous, DataCapture
+from tritonstack.files.endpoint.endpoint import Asynchronous, DataCapture
 
 _Config = sagemaker.CfnEndpointConfig
 

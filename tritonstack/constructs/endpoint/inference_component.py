@@ -10,8 +10,8 @@ from constructs import Construct
 from tritonstack.constructs.endpoint.number_parameter import number_parameter
 from tritonstack.constructs.endpoint.rollouts import Component, component_deployment
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
-from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
-from tritonstack.spec.endpoints.rollouts import Rolling
+from tritonstack.files.endpoint.endpoint import Components, ServingOptions
+from tritonstack.files.endpoint.rollouts import Rolling
 
 
 class InferenceComponent(Construct):

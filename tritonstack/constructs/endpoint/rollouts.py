@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_sagemaker as sagemaker
 
 from tritonstack.base.error_kinds import ConstructError
-from tritonstack.spec.endpoints.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling, longest_rollout_s
+from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling, longest_rollout_s
 
 Endpoint = sagemaker.CfnEndpoint
 Component = sagemaker.CfnInferenceComponent

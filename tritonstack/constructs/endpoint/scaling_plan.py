@@ -19,8 +19,8 @@ from tritonstack.constructs.monitoring.metrics import (
     request_metric,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.spec.endpoints.endpoint import Components, ServingOptions
-from tritonstack.spec.endpoints.scaling import (
+from tritonstack.files.endpoint.endpoint import Components, ServingOptions
+from tritonstack.files.endpoint.scaling import (
     DAYS,
     DEFAULT_INVOCATIONS_PER_INSTANCE,
     Scaling,

@@ -34,7 +34,7 @@ from tritonstack.constructs.monitoring.endpoint_log import EndpointLog
 from tritonstack.constructs.monitoring.monitored import monitored
 from tritonstack.constructs.monitoring.release_alarms import compares_instances
 from tritonstack.facts.regions import unoffered
-from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.files.endpoint.endpoint import ServingOptions
 
 _Config = sagemaker.CfnEndpointConfig
 

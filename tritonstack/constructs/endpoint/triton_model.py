@@ -30,7 +30,7 @@ from tritonstack.constructs.model_data import (
 )
 from tritonstack.facts.container_variables import RESERVED, ContainerOptions, container_variables
 from tritonstack.facts.threads import Threads
-from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.files.endpoint.endpoint import ServingOptions
 
 
 class TritonModel(Construct):

@@ -11,8 +11,8 @@ from tritonstack.constructs.model_data import TritonImage, instance_named
 from tritonstack.constructs.monitoring.monitored import MonitoredVariant
 from tritonstack.facts.drivers import chosen_ami
 from tritonstack.facts.hardware import InstanceType
-from tritonstack.spec.endpoints.endpoint import MAIN, ServingOptions
-from tritonstack.spec.endpoints.scaling import Scaling
+from tritonstack.files.endpoint.endpoint import MAIN, ServingOptions
+from tritonstack.files.endpoint.scaling import Scaling
 
 _Property = sagemaker.CfnEndpointConfig.ProductionVariantProperty
 

@@ -25,8 +25,8 @@ from tritonstack.constructs.monitoring.metrics import (
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import LogCount, log_count
-from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.rollouts import AlarmId
+from tritonstack.files.endpoint.endpoint import Alarms
+from tritonstack.files.endpoint.rollouts import AlarmId
 
 Comparison = Literal["GreaterThanOrEqualToThreshold", "GreaterThanThreshold", "LessThanThreshold"]
 

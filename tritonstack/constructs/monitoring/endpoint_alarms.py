@@ -14,8 +14,8 @@ from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.monitored import Monitored
 from tritonstack.constructs.monitoring.planned_alarm import add_alarm
 from tritonstack.constructs.monitoring.release_alarms import release_alarms
-from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.rollouts import AlarmId
+from tritonstack.files.endpoint.endpoint import Alarms
+from tritonstack.files.endpoint.rollouts import AlarmId
 
 
 class EndpointAlarms(Construct):

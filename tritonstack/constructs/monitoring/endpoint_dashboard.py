@@ -32,7 +32,7 @@ from tritonstack.constructs.monitoring.widgets import (
     log_lines,
     text,
 )
-from tritonstack.spec.endpoints.endpoint import ServingOptions
+from tritonstack.files.endpoint.endpoint import ServingOptions
 
 Row = Sequence[Widget]
 

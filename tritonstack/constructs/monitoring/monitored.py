@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tritonstack.base import naming
 from tritonstack.facts.hardware import InstanceType
-from tritonstack.spec.endpoints.endpoint import MultiModelEndpoint, ServingOptions
-from tritonstack.spec.endpoints.scaling import Scaling
-from tritonstack.spec.environments.environment import EnvironmentSpec
+from tritonstack.files.endpoint.endpoint import MultiModelEndpoint, ServingOptions
+from tritonstack.files.endpoint.scaling import Scaling
+from tritonstack.files.environment.environment import EnvironmentSpec
 
 
 @dataclass(frozen=True)

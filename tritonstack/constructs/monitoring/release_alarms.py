@@ -23,8 +23,8 @@ from tritonstack.constructs.monitoring.metrics import (
     traffic,
 )
 from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
-from tritonstack.spec.endpoints.endpoint import Alarms
-from tritonstack.spec.endpoints.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
+from tritonstack.files.endpoint.endpoint import Alarms
+from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
 
 LEAST_ANSWERED = 0.05
 """Share of requests that are answered in time if the old instances work; in an overload, none are."""

@@ -15,11 +15,11 @@ from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.cli.selection import ModelsArgument
-from tritonstack.records.manifests import Manifest
-from tritonstack.workflows.builds.build import build as run
-from tritonstack.workflows.builds.outcomes import Outcome
-from tritonstack.workflows.builds.planning import plan_build
-from tritonstack.workflows.local_cloud import deploy_commands
+from tritonstack.files.records.manifests import Manifest
+from tritonstack.operate.build.build import build as run
+from tritonstack.operate.build.outcomes import Outcome
+from tritonstack.operate.build.planning import plan_build
+from tritonstack.operate.shared.local_cloud import deploy_commands
 
 _COLUMNS = (
     Column(""),

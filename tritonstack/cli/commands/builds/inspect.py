@@ -11,10 +11,10 @@ import yaml
 from tritonstack.base.files import short_digest
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import ModelArgument
-from tritonstack.records.locks import LockedArtifact
-from tritonstack.records.manifests import CandidateReport, Manifest, TensorSpec
-from tritonstack.workflows.project.inspection import Inspection, KnownArtifact, requested
-from tritonstack.workflows.project.inspection import inspect as run
+from tritonstack.files.records.locks import LockedArtifact
+from tritonstack.files.records.manifests import CandidateReport, Manifest, TensorSpec
+from tritonstack.operate.project.inspection import Inspection, KnownArtifact, requested
+from tritonstack.operate.project.inspection import inspect as run
 
 
 def inspect(

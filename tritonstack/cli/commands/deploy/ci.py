@@ -9,7 +9,7 @@ import typer
 
 from tritonstack.cli.context import Context
 from tritonstack.cli.help_text import HelpfulCommand
-from tritonstack.workflows import github
+from tritonstack.operate.project import github
 
 ci = typer.Typer(
     add_completion=False,

@@ -10,8 +10,8 @@ import typer
 
 from tritonstack.base.results import document
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.delivery import DeliveryPlan
-from tritonstack.workflows.project.delivery import delivery as run
+from tritonstack.operate.project.delivery import DeliveryPlan
+from tritonstack.operate.project.delivery import delivery as run
 
 
 def delivery(

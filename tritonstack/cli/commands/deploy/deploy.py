@@ -10,8 +10,8 @@ from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import BootstrapOption
-from tritonstack.workflows.deployment.deploy import deploy as run
-from tritonstack.workflows.deployment.instance_request import InstanceRequest, parse_settings
+from tritonstack.operate.deploy.deploy import deploy as run
+from tritonstack.operate.deploy.instance_request import InstanceRequest, parse_settings
 
 
 def deploy(

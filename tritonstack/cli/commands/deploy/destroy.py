@@ -12,15 +12,15 @@ from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.workflows.environments.deployed import LocationFilter
-from tritonstack.workflows.environments.destroy import (
+from tritonstack.operate.destroy.destroy import (
     Destruction,
     DestructionPlan,
     jobs_text,
     name_required,
     plan_destruction,
 )
-from tritonstack.workflows.environments.destroy import destroy as run
+from tritonstack.operate.destroy.destroy import destroy as run
+from tritonstack.operate.shared.deployed import LocationFilter
 
 
 def destroy(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -13,9 +13,9 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.diff_text import outlook_comment
 from tritonstack.cli.rendering.diff_view import outlook_view
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.deployment.diff import diff as run
-from tritonstack.workflows.deployment.diff_since import diff_since as run_since
-from tritonstack.workflows.local_cloud import deploy_commands
+from tritonstack.operate.diff.diff import diff as run
+from tritonstack.operate.diff.diff_since import diff_since as run_since
+from tritonstack.operate.shared.local_cloud import deploy_commands
 
 
 def diff(

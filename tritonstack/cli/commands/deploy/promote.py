@@ -15,9 +15,9 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.hanging import HangingText
 from tritonstack.cli.rendering.promotion_text import promotion_comment, promotion_tables
 from tritonstack.cli.selection import BootstrapOption, ModelsArgument
-from tritonstack.workflows.promotion.promote import PromotionRequest, parse_overrides, plan_promotion
-from tritonstack.workflows.promotion.promote import promote as run
-from tritonstack.workflows.promotion.results import Promotion, PromotionFacts, PromotionPlan
+from tritonstack.operate.promote.promote import PromotionRequest, parse_overrides, plan_promotion
+from tritonstack.operate.promote.promote import promote as run
+from tritonstack.operate.promote.results import Promotion, PromotionFacts, PromotionPlan
 
 
 def promote(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -10,8 +10,8 @@ from tritonstack.cli.completion import complete_deployable, complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.deployment.verify import verify as run
-from tritonstack.workflows.promotion.promote import promotion_targets
+from tritonstack.operate.promote.promote import promotion_targets
+from tritonstack.operate.verify.verify import verify as run
 
 
 def verify(

@@ -9,8 +9,8 @@ import typer
 from tritonstack.base.errors import TritonstackError
 from tritonstack.cli.completion import complete_model
 from tritonstack.cli.context import Context
-from tritonstack.workflows.local.dev import FailedVersion, ServedVersion, VersionError
-from tritonstack.workflows.local.dev import dev as run
+from tritonstack.operate.local.dev import FailedVersion, ServedVersion, VersionError
+from tritonstack.operate.local.dev import dev as run
 
 
 def dev(

@@ -9,9 +9,9 @@ import typer
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, up_command
 from tritonstack.cli.context import Context
-from tritonstack.workflows import local_cloud
-from tritonstack.workflows.local.up import CloudOptions, RunningCloud
-from tritonstack.workflows.local.up import up as run
+from tritonstack.operate.local.up import CloudOptions, RunningCloud
+from tritonstack.operate.local.up import up as run
+from tritonstack.operate.shared import local_cloud
 
 
 def up(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -10,9 +10,9 @@ import typer
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, NameOption, PrefixOption, RegionOption
-from tritonstack.workflows.environments.audit import Item, Report
-from tritonstack.workflows.environments.audit import audit as run
-from tritonstack.workflows.environments.deployed import LocationFilter
+from tritonstack.operate.audit.audit import Item, Report
+from tritonstack.operate.audit.audit import audit as run
+from tritonstack.operate.shared.deployed import LocationFilter
 
 
 def audit(

@@ -24,9 +24,9 @@ from tritonstack.cli.selection import (
     SeedOption,
     TextsArgument,
 )
-from tritonstack.workflows.invocation.request_inputs import GivenInputs
-from tritonstack.workflows.output_files import require_output, write_output
-from tritonstack.workflows.sizing.bench import (
+from tritonstack.operate.invoke.request_inputs import GivenInputs
+from tritonstack.operate.shared.output_files import require_output, write_output
+from tritonstack.operate.sizing.bench import (
     Benchmark,
     BenchPlan,
     LoadOptions,
@@ -34,8 +34,8 @@ from tritonstack.workflows.sizing.bench import (
     parse_period,
     plan_bench,
 )
-from tritonstack.workflows.sizing.bench import bench as measure
-from tritonstack.workflows.sizing.option_ranges import LEVEL_S, RATES, SPEEDS, TIMEOUTS_S, USERS
+from tritonstack.operate.sizing.bench import bench as measure
+from tritonstack.operate.sizing.option_ranges import LEVEL_S, RATES, SPEEDS, TIMEOUTS_S, USERS
 
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
 

@@ -13,9 +13,9 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import Column, FittedTable
 from tritonstack.cli.selection import ModelArgument, NameOption
-from tritonstack.records.locks import Figures
-from tritonstack.workflows.environments.history import ArtifactHistory, HistoryEntry
-from tritonstack.workflows.environments.history import history as run
+from tritonstack.files.records.locks import Figures
+from tritonstack.operate.status.history import ArtifactHistory, HistoryEntry
+from tritonstack.operate.status.history import history as run
 
 _TITLES = ("digest", "target", "what", "where", "when", "who", "commit", "details")
 _COLUMNS = [Column(title) for title in _TITLES]

@@ -20,9 +20,9 @@ from tritonstack.cli.selection import (
     NameOption,
     TextsArgument,
 )
-from tritonstack.workflows.invocation.invoke import Invocation, InvokeOptions, as_text, output_file
-from tritonstack.workflows.invocation.invoke import invoke as run
-from tritonstack.workflows.invocation.request_inputs import GivenInputs
+from tritonstack.operate.invoke.invoke import Invocation, InvokeOptions, as_text, output_file
+from tritonstack.operate.invoke.invoke import invoke as run
+from tritonstack.operate.invoke.request_inputs import GivenInputs
 
 
 def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command

@@ -9,10 +9,10 @@ import typer
 
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
-from tritonstack.workflows.environments.deployed import LocationFilter
-from tritonstack.workflows.environments.expiring import expiry_text, gap_lines
-from tritonstack.workflows.environments.reap import Reaping, ReapOutcome
-from tritonstack.workflows.environments.reap import reap as run
+from tritonstack.operate.destroy.expiring import expiry_text, gap_lines
+from tritonstack.operate.destroy.reap import Reaping, ReapOutcome
+from tritonstack.operate.destroy.reap import reap as run
+from tritonstack.operate.shared.deployed import LocationFilter
 
 _OUTCOMES: Mapping[ReapOutcome, str] = {
     "kept": "",

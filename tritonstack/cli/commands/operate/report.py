@@ -9,8 +9,8 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.workflows.reports.report import ReportOptions, WrittenReport, default_file, watch_report
-from tritonstack.workflows.reports.report import report as run
+from tritonstack.operate.report.report import ReportOptions, WrittenReport, default_file, watch_report
+from tritonstack.operate.report.report import report as run
 
 
 def report(

@@ -20,12 +20,12 @@ from tritonstack.cli.selection import (
     PlotOption,
     SeedOption,
 )
-from tritonstack.workflows.output_files import require_output, write_output
-from tritonstack.workflows.sizing.bench import parse_period
-from tritonstack.workflows.sizing.option_ranges import FACTORS, STARTS_S
-from tritonstack.workflows.sizing.simulate import Simulation, write_proposal
-from tritonstack.workflows.sizing.simulate import simulate as run
-from tritonstack.workflows.sizing.simulation_options import (
+from tritonstack.operate.shared.output_files import require_output, write_output
+from tritonstack.operate.sizing.bench import parse_period
+from tritonstack.operate.sizing.option_ranges import FACTORS, STARTS_S
+from tritonstack.operate.sizing.simulate import Simulation, write_proposal
+from tritonstack.operate.sizing.simulate import simulate as run
+from tritonstack.operate.sizing.simulation_options import (
     SimulationOptions,
     parse_begin,
     parse_objective,

@@ -10,7 +10,7 @@ import typer
 from tritonstack.base.embedded_accounts import up_command
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import EndpointArgument, EnvironmentArgument, ModelOption, NameOption
-from tritonstack.workflows.invocation.snippet import snippet as run
+from tritonstack.operate.invoke.snippet import snippet as run
 
 
 def snippet(

@@ -17,9 +17,9 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.status_text import endpoint_state, environment_view, summary_line
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.environments.expiring import ExpiringEnvironments, expiry_text
-from tritonstack.workflows.environments.status import EnvironmentStatus, Statuses
-from tritonstack.workflows.environments.status import status as run
+from tritonstack.operate.destroy.expiring import ExpiringEnvironments, expiry_text
+from tritonstack.operate.status.status import EnvironmentStatus, Statuses
+from tritonstack.operate.status.status import status as run
 
 _MOST_NAMED = 3
 """Files that a suggested command names."""

@@ -11,8 +11,8 @@ import typer
 from tritonstack.cli.completion import complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import EnvironmentArgument, NameOption
-from tritonstack.workflows.environments.targets import Targets
-from tritonstack.workflows.environments.targets import targets as run
+from tritonstack.operate.status.targets import Targets
+from tritonstack.operate.status.targets import targets as run
 
 
 def targets(

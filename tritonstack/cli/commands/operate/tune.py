@@ -15,9 +15,9 @@ from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import number_table
 from tritonstack.cli.selection import DataOption, InputsOption, ModelOption, PlotOption, SeedOption
-from tritonstack.workflows.invocation.request_inputs import GivenInputs
-from tritonstack.workflows.output_files import require_output, write_output
-from tritonstack.workflows.sizing.option_ranges import (
+from tritonstack.operate.invoke.request_inputs import GivenInputs
+from tritonstack.operate.shared.output_files import require_output, write_output
+from tritonstack.operate.sizing.option_ranges import (
     LEAST_MINUTES,
     LEAST_P99_MS,
     RATES,
@@ -25,14 +25,14 @@ from tritonstack.workflows.sizing.option_ranges import (
     RUNS,
     USERS,
 )
-from tritonstack.workflows.sizing.tune import Tuning, describe, end_search, write_changes
-from tritonstack.workflows.sizing.tune import tune as run
-from tritonstack.workflows.sizing.tune_options import (
+from tritonstack.operate.sizing.tune import Tuning, describe, end_search, write_changes
+from tritonstack.operate.sizing.tune import tune as run
+from tritonstack.operate.sizing.tune_options import (
     TuneOptions,
     objective_of,
     read_texts,
 )
-from tritonstack.workflows.sizing.tune_planning import TunePlan, plan_tuning
+from tritonstack.operate.sizing.tune_planning import TunePlan, plan_tuning
 
 
 def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command

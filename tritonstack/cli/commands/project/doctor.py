@@ -9,10 +9,10 @@ import typer
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.context import Context
-from tritonstack.workflows.installation.doctor import doctor as run
+from tritonstack.operate.project.doctor import doctor as run
 
 if TYPE_CHECKING:
-    from tritonstack.workflows.artifacts.repository_check import RepositoryCheck
+    from tritonstack.operate.artifacts.repository_check import RepositoryCheck
 
 
 def doctor(
@@ -66,7 +66,7 @@ def _check(
     state: Context, path: Path, release: str | None, instance_type: str | None, default_model: str | None
 ) -> None:
     # Imported here: it needs the extra `build`, which `doctor` without a path does not.
-    from tritonstack.workflows.artifacts.repository_check import check_repository  # noqa: PLC0415
+    from tritonstack.operate.artifacts.repository_check import check_repository  # noqa: PLC0415
 
     check = check_repository(
         state, path, release=release, instance_type=instance_type, default_model=default_model

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.workflows.error_codes import ErrorCodes, ExplainedCode, explain_code, list_codes
+from tritonstack.operate.project.error_codes import ErrorCodes, ExplainedCode, explain_code, list_codes
 
 
 def explain(

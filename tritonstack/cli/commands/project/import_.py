@@ -9,8 +9,8 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.workflows.artifacts.importing import ImportOptions, ImportResult, import_model
-from tritonstack.workflows.new_files import endpoint_command
+from tritonstack.operate.artifacts.importing import ImportOptions, ImportResult, import_model
+from tritonstack.operate.shared.new_files import endpoint_command
 
 
 def import_(

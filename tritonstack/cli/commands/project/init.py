@@ -10,7 +10,7 @@ import typer
 from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_example
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.repository import TUTORIAL, create_repository, examples
+from tritonstack.operate.project.repository import TUTORIAL, create_repository, examples
 
 
 def init(

@@ -11,8 +11,8 @@ from tritonstack.base.errors import shown_path
 from tritonstack.cli.completion import complete_environment, complete_model, complete_recipe
 from tritonstack.cli.context import Context
 from tritonstack.cli.help_text import HelpfulCommand
-from tritonstack.workflows import new_files
-from tritonstack.workflows.new_files import NewFiles
+from tritonstack.operate.shared import new_files
+from tritonstack.operate.shared.new_files import NewFiles
 
 new = typer.Typer(
     add_completion=False,

@@ -8,8 +8,8 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.quotas import AccountQuota
-from tritonstack.workflows.project.quotas import quotas as run
+from tritonstack.operate.project.quotas import AccountQuota
+from tritonstack.operate.project.quotas import quotas as run
 
 
 def quotas(

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.workflows.installation.setup import ProjectSetup
-from tritonstack.workflows.installation.setup import setup as run
+from tritonstack.operate.project.setup import ProjectSetup
+from tritonstack.operate.project.setup import setup as run
 
 
 def setup(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tritonstack.cli.context import Context
-from tritonstack.workflows.project.repository import pin_version
+from tritonstack.operate.project.repository import pin_version
 
 
 def upgrade(context: typer.Context) -> None:

@@ -9,8 +9,8 @@ import typer
 from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import NameOption
-from tritonstack.workflows.project.validate import Validation
-from tritonstack.workflows.project.validate import validate as run
+from tritonstack.operate.project.validate import Validation
+from tritonstack.operate.project.validate import validate as run
 
 
 def validate(

@@ -1,0 +1,1 @@
+"""The files of a project: per kind its record, its rules, its loader."""

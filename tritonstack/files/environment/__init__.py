@@ -1,0 +1,1 @@
+"""Environments, templates, and delivery.yaml: records and rules."""

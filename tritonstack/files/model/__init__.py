@@ -1,0 +1,1 @@
+"""model.yaml: its records and rules."""

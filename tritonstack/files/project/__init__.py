@@ -1,0 +1,1 @@
+"""A project's environments with their models, locks, and plans."""

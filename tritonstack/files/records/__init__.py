@@ -1,0 +1,1 @@
+"""What the tool writes: locks, manifests, events, examples."""

@@ -1,0 +1,1 @@
+"""New projects and models, and edits of YAML files that keep comments."""

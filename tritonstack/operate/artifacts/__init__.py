@@ -1,0 +1,1 @@
+"""Artifacts: publish, copy between environments, import, check."""

@@ -1,0 +1,1 @@
+"""Search for resources of an environment, also of one that is gone."""

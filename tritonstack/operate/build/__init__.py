@@ -1,0 +1,1 @@
+"""Build models and images, here or in AWS, and write the lock."""

@@ -1,0 +1,1 @@
+"""Destroy environments and expired instances, and what they leave."""

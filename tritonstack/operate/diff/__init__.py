@@ -1,0 +1,1 @@
+"""Show what a deployment would change, and why."""

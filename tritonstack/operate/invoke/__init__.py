@@ -1,0 +1,1 @@
+"""Send requests to deployed endpoints, and write them for other programs."""

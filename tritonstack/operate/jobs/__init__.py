@@ -1,0 +1,1 @@
+"""Jobs in AWS that build models and images: start, follow, and stop them."""

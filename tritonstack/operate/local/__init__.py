@@ -1,0 +1,1 @@
+"""Local clouds, and a model served while its files change."""

@@ -1,0 +1,1 @@
+"""Check locks, read their history, and retain the artifacts they name."""

@@ -1,0 +1,1 @@
+"""The report: a page about models, environments, and their history."""

@@ -1,0 +1,1 @@
+"""Render the report as HTML."""

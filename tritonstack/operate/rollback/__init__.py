@@ -1,0 +1,1 @@
+"""Return to artifacts of an earlier lock."""

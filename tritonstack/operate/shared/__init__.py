@@ -1,0 +1,1 @@
+"""What several verbs need: the session, AWS access, stacks, events, the checkout."""

@@ -1,0 +1,1 @@
+"""What is deployed: status, history, targets."""

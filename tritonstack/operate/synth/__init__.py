@@ -1,0 +1,1 @@
+"""Synthesize stacks with the CDK CLI, and read templates."""

@@ -1,0 +1,1 @@
+"""Verify that what runs is what the commit asks for."""

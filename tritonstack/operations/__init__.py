@@ -1,1 +1,0 @@
-"""Operate running environments through boto3 and the CDK CLI."""

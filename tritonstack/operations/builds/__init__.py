@@ -1,1 +1,0 @@
-"""Build models and images with jobs in an environment's account."""

@@ -1,1 +1,0 @@
-"""Plan, run, and record deployments."""

@@ -1,1 +1,0 @@
-"""Destroy environments: protection, deletion, and retained resources."""

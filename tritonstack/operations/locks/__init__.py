@@ -1,1 +1,0 @@
-"""Check, restore, retain, and list the history of locks."""

@@ -1,1 +1,0 @@
-"""Read the logs of endpoints and builds from CloudWatch Logs."""

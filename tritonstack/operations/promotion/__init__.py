@@ -1,1 +1,0 @@
-"""Promote artifacts between environments: plans, gates, and copies."""

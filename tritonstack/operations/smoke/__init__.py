@@ -1,1 +1,0 @@
-"""Send stored examples to endpoints."""

@@ -1,1 +1,0 @@
-"""Verify that endpoints run what was requested."""

@@ -1,1 +1,0 @@
-"""Load a project, cross-check its files, and plan builds."""

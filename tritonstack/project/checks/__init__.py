@@ -1,1 +1,0 @@
-"""Checks across files: locks, regions, releases, precision, compatibility."""

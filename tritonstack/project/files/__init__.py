@@ -1,1 +1,0 @@
-"""Find, check, and hash the files of a model."""

@@ -1,1 +1,0 @@
-"""Create a user's repository: `tritonstack init`."""

@@ -1,1 +1,0 @@
-"""What programs write: manifests, locks, events, examples."""

@@ -1,1 +1,0 @@
-"""What people write: models, endpoints, environments, delivery, and their rules."""

@@ -1,1 +1,0 @@
-"""Endpoints of an environment file, and their rules."""

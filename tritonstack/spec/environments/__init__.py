@@ -1,1 +1,0 @@
-"""Environment files, templates, and `delivery.yaml`."""

@@ -1,1 +1,0 @@
-"""`models/<name>/model.yaml` and its rules."""

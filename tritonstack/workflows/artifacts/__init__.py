@@ -1,1 +1,0 @@
-"""Publish artifacts and images, and copy them between environments."""

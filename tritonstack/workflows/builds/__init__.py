@@ -1,1 +1,0 @@
-"""Build artifacts on this machine or in the account, publish them, and lock them."""

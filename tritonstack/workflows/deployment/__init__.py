@@ -1,1 +1,0 @@
-"""Synthesize, compare, deploy, verify, and roll back the stacks of an environment."""

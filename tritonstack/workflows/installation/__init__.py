@@ -1,1 +1,0 @@
-"""Install and check what a project needs beside the Python packages."""

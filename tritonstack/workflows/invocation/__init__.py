@@ -1,1 +1,0 @@
-"""Send requests to endpoints, and print them for other programs."""

@@ -1,1 +1,0 @@
-"""Start and stop local clouds."""

@@ -1,1 +1,0 @@
-"""Check a project's files, and derive quotas and the delivery order from them."""

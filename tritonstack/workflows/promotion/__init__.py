@@ -1,1 +1,0 @@
-"""Promote artifacts and images from one environment to the next."""

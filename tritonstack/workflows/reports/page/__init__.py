@@ -1,1 +1,0 @@
-"""Render the report as HTML. Pure functions; every text is escaped."""
