@@ -34,11 +34,10 @@ from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.codebuild.app import create_app as create_codebuild
-from tritonstack_local.data_plane.front import BACKLOG, Front
-from tritonstack_local.data_plane.general import GeneralServer
 from tritonstack_local.ecr_layers import OFFERED as ABOUT_LAYERS
 from tritonstack_local.ecr_layers import Layers, correct_images
 from tritonstack_local.ecr_layers import create_app as create_ecr_layers
+from tritonstack_local.front import BACKLOG, Front
 from tritonstack_local.inventory import inventory
 from tritonstack_local.moto_patches import install
 from tritonstack_local.moto_patches.iam import find_issued_key
@@ -90,7 +89,6 @@ class LocalCloud:
         self._moto = _Moto(_backend_app)
         self._port: int = listener.getsockname()[1]
         listener.listen(BACKLOG)  # requests wait until the start is complete
-        guard = Guard(self._dispatch, find_key=self._find_key, port=self._port)
         clients = Clients(endpoint_url=self.endpoint_url, secret=self.secret)
         self._watch = AlarmEvaluator(
             clients=clients,
@@ -140,9 +138,11 @@ class LocalCloud:
             ),
         }
         self._remember()
-        self._general = GeneralServer(guard, listener=listener)
         self._front = Front(
-            listener=listener, guard=guard, runtime=self._sagemaker.runtime, hand_over=self._general.take_over
+            listener=listener,
+            guard=Guard(find_key=self._find_key, port=self._port),
+            runtime=self._sagemaker.runtime,
+            application=self._dispatch,
         )
         self._sagemaker.resume()
         self._autoscaling.resume()

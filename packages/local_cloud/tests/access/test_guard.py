@@ -185,8 +185,8 @@ def test_a_foreign_host_is_denied_even_with_a_signature(account, bucket, host):
     S3SigV4Auth(Credentials(*keys.values()), "s3", REGION).add_auth(request)
     signed = {key: value for key, value in request.headers.items() if key != "Host"}
     status, _, body = raw(account, "GET", f"/{bucket}", headers=signed, host=name)
-    assert status == 403
-    assert b"answers requests to localhost" in body
+    assert status == (403 if host else 400)
+    assert b"answers requests to localhost" in body or not host
 
 
 def test_requests_to_its_own_host_names_are_answered(account, bucket):

@@ -14,13 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from packages.local_cloud.tests.access.test_guard import raw, signed_headers
-from packages.local_cloud.tests.data_plane.conftest import Connection, eventually
+from packages.local_cloud.tests.front.conftest import Connection, eventually
 from tests.credentials import keys_of
-from tritonstack_local.access import guard
+from tritonstack_local import front
 from tritonstack_local.access import requests as limits
-from tritonstack_local.access.guard import SENT_REQUEST, Guard
+from tritonstack_local.access.guard import Guard
 from tritonstack_local.access.requests import SentRequest
-from tritonstack_local.data_plane import connections, front, general
 
 JSON = {
     "application-autoscaling": "AnyScaleFrontendService.DescribeScalableTargets",
@@ -231,30 +230,31 @@ def test_clients_that_hang_up_leave_no_error_behind(account, caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_half_sent_requests_end_and_hold_no_thread(account, running_cloud, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_S", 0.1)
-    monkeypatch.setattr(connections, "BODY_S", 0.1)
+def test_half_sent_requests_end(account, running_cloud, monkeypatch):
+    monkeypatch.setattr(front, "BODY_S", 0.1)
+    for connection in (options := running_cloud._front.connections._kwargs,):
+        monkeypatch.setitem(connection, "keepalive_timeout", 0.1)
+        monkeypatch.setitem(options, "lingering_time", 0.1)
     request = head(account, "ssm", change=lambda lines: lines)
     address = "127.0.0.1", running_cloud.port
-    threads = running_cloud._general._threads
     opened = [socket.create_connection(address, timeout=20) for _ in range(40)]
     for number, client in enumerate(opened):
         client.sendall((b"G", request[:-2], request, request + b"x")[number % 4])
-    assert running_cloud._general._threads <= threads
-    for client in opened:
-        with client:
-            assert client.recv(1) == b""
+    for number, client in enumerate(opened):
+        with client, client.makefile("rb") as file, contextlib.suppress(ConnectionError):
+            assert file.read().startswith(b"HTTP/1.1 400" if number % 4 > 1 else b"")
 
 
 @pytest.mark.parametrize("denied", [False, True])
-def test_a_body_that_trickles_in_ends(account, monkeypatch, denied):
+def test_a_body_that_trickles_in_ends(account, running_cloud, monkeypatch, denied):
     """Each byte comes long before the client counts as silent."""
 
     def chunked(lines):
         del lines["Content-Length"]
         return lines | {"Transfer-Encoding": "chunked"}
 
-    monkeypatch.setattr(guard, "_BODY_S", 0.2)
+    monkeypatch.setattr(front, "BODY_S", 0.2)
+    monkeypatch.setitem(running_cloud._front.connections._kwargs, "lingering_time", 0.2)
     if denied:
         monkeypatch.setitem(limits._LARGEST, "ssm", 0)
     ended = threading.Event()
@@ -278,11 +278,11 @@ def test_a_body_that_trickles_in_ends(account, monkeypatch, denied):
 
 
 def test_connections_are_limited(running_cloud, account, monkeypatch):
-    """A new client takes the place of the one that has waited longest without a request."""
-    opened = running_cloud._front._connections
+    """A new client takes the place of the oldest one without a request."""
+    opened = running_cloud._front.connections
     running_cloud._front._runtime.events.loop.call_soon_threadsafe(opened.close)  # kept by other tests
-    eventually(lambda: not opened._open)
-    monkeypatch.setattr(opened, "_most", 5)
+    eventually(lambda: not opened.connections)
+    monkeypatch.setattr(front, "MOST_CONNECTIONS", 5)
     address = "127.0.0.1", running_cloud.port
     idle = [socket.create_connection(address, timeout=20) for _ in range(8)]
     assert account.client("sts").get_caller_identity()
@@ -292,61 +292,22 @@ def test_connections_are_limited(running_cloud, account, monkeypatch):
 
 
 def test_memory_for_unverified_bodies_is_limited(running_cloud, account, monkeypatch):
-    uploads = running_cloud._front._uploads
-    left = uploads._left
-    monkeypatch.setattr(uploads, "_left", 150_000)
+    monkeypatch.setattr(running_cloud._front, "_room", 150_000)
     first = socket.create_connection(("127.0.0.1", running_cloud.port), timeout=20)
     first.sendall(head(account, "ssm", change=lambda lines: lines))
-    eventually(lambda: uploads._left < 100_000)
+    eventually(lambda: running_cloud._front._room < 100_000)
     assert exchange(account, head(account, "ssm", change=lambda lines: lines))[0] == 503
     first.close()
-    eventually(lambda: uploads._left == 150_000)
-    assert left <= front.MOST_UNVERIFIED
-
-
-def test_connections_wait_for_a_thread(account, running_cloud, monkeypatch):
-    monkeypatch.setattr(general, "_MOST_THREADS", 1)
-    monkeypatch.setattr(general, "_MOST_WAITING", 1)
-    run, taken = running_cloud._general, []
-    monkeypatch.setattr(run, "_threads", 1)
-    for _ in range(3):
-        ours, theirs = socket.socketpair()
-        ours.settimeout(20)
-        run.take_over(theirs, b"")
-        taken.append(ours)
-    assert len(run._waiting) == 1
-    assert [client.recv(1) for client in taken[1:]] == [b"", b""]
-    host = urlsplit(account.endpoint_url).netloc
-    taken[0].sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-    taken[0].shutdown(socket.SHUT_WR)
-    ended = socket.socketpair()
-    ended[0].close()
-    run._serve(general.HandedOverSocket(fileno=ended[1].detach()))
-    assert taken[0].recv(12) == b"HTTP/1.1 403"
-    assert (len(run._waiting), run._threads) == (0, 0)
-    monkeypatch.undo()
+    eventually(lambda: running_cloud._front._room == 150_000)
 
 
 def test_moto_headers_of_clients_reach_no_service(account, running_cloud):
     """moto takes settings from headers; only the verified account is one."""
     headers = signed_headers(account, "GET", "/", service="sts", headers={"X-Moto-Other": "1"})
     host = urlsplit(account.endpoint_url).netloc
-    pairs = tuple({"Host": host, **headers, "X-Moto-Other": "1"}.items())
-    seen = {}
-
-    def application(environ, start_response):
-        seen.update(environ)
-        start_response("200 OK", [])
-        return []
-
-    guarded = Guard(application, find_key=running_cloud._find_key, port=running_cloud.port)
-    environ = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in pairs}
-    request = SentRequest("GET", "/", pairs)
-    list(
-        guarded(
-            {**environ, SENT_REQUEST: request, "CONTENT_LENGTH": "0", "wsgi.input": io.BytesIO()},
-            lambda *_: None,
-        )
-    )
-    assert {name for name in seen if name.startswith("HTTP_X_MOTO")} == {"HTTP_X_MOTO_ACCOUNT_ID"}
-    assert seen["HTTP_X_MOTO_ACCOUNT_ID"] == account.account_id
+    request = SentRequest("GET", "/", tuple({"Host": host, **headers, "X-Moto-Other": "1"}.items()))
+    check = Guard(find_key=running_cloud._find_key, port=running_cloud.port).judge(request)
+    environ = front._environ(request, check, io.BytesIO())
+    assert {name: value for name, value in environ.items() if name.startswith("HTTP_X_MOTO")} == {
+        "HTTP_X_MOTO_ACCOUNT_ID": account.account_id
+    }

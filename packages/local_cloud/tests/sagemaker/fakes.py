@@ -92,7 +92,8 @@ class StrictFakeTriton(BlockingServer):
 
     FAKE_STARTS   "no": never becomes ready; "never": stays in its start until it is stopped
     FAKE_ANSWER   what it answers to a body of `ask`
-    A body of `hold` is answered when `released` is set, `status=N` with that status; `slow` and `dead` are
+    A body of `hold` is answered when `released` is set, `status=N` with that status, `size=N` with so
+    many bytes; `slow` and `dead` are
     not answered, and nothing is any more after `die`. It rejects every other method, path and body, and every
     request before it is ready or after it was stopped.
     """
@@ -161,6 +162,8 @@ class StrictFakeTriton(BlockingServer):
             assert self.released.wait(30)
             assert self.running, "the server was stopped under a request"
             return self._answer(200, b"held", headers)
+        if body.startswith(b"size="):
+            return self._answer(200, bytes(int(body.removeprefix(b"size="))), headers)
         if body == b"slow":
             raise TritonTimeoutError(f"no answer within {timeout_s} s")
         if body == b"dead":

@@ -23,6 +23,7 @@ from botocore.credentials import Credentials
 
 from tritonstack_local.access.keys import AccessKey
 from tritonstack_local.access.requests import S3, DeniedError, Reason, SentRequest, split_query
+from tritonstack_local.scope import Caller
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 
@@ -133,6 +134,11 @@ class BodyCheck(NamedTuple):
     def is_final(self) -> bool:
         """Whether the signature is verified; only the body remains to be checked."""
         return self.service == S3
+
+    @property
+    def caller(self) -> Caller:
+        """The signer."""
+        return Caller(self.key.key_id, self.key.account, self.key.principal, self.region, self.service)
 
 
 class _Claim(NamedTuple):

@@ -84,8 +84,7 @@ class SageMakerApp:
         request = Request(environ, shallow=True)
         if request.path.startswith(RUNTIME_PREFIX):
             rejection = invalid_invocation(
-                f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, by HTTP/1.1 with "
-                f"a Content-Length, not {request.path}."
+                f"The local cloud's SageMaker runtime offers {' and '.join(OPERATIONS)}, not {request.path}."
             )
             return wire.runtime_failure(rejection)(environ, start_response)
         return self._control_plane(environ, start_response)

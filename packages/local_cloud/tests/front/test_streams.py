@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
 
-from packages.local_cloud.tests.data_plane.conftest import NAME, eventually
+from packages.local_cloud.tests.front.conftest import NAME, eventually
 from tritonstack.client import (
     EndpointClient,
     StreamFailedError,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from packages.local_cloud.tests.data_plane.conftest import NAME
+from packages.local_cloud.tests.front.conftest import NAME
 
 CHUNKED = ("Transfer-Encoding: chunked",)
 PATH = f"/endpoints/{NAME}/invocations"
@@ -26,11 +26,11 @@ REQUESTS = {
     ),
     "latin-1 attributes": (400, {"headers": {"X-Amzn-SageMaker-Custom-Attributes": "caf\u00e9"}}),
     "connection: close": (200, {"unsigned": (("Connection", "close"),)}),
-    "HTTP/1.0": (400, {"line": f"POST {PATH} HTTP/1.0"}),
-    "chunked body": (400, {"framing": CHUNKED, "sent": b"2\r\nas\r\n1\r\nk\r\n0\r\n\r\n"}),
+    "HTTP/1.0": (200, {"line": f"POST {PATH} HTTP/1.0"}),
+    "chunked body": (200, {"framing": CHUNKED, "sent": b"2\r\nas\r\n1\r\nk\r\n0\r\n\r\n"}),
     "blanks around a header": (200, {"framing": ("Content-Length:   3",)}),
     "folded header": (400, {"unsigned": (("X-Long", "a\r\n b"),)}),
-    "large header": (400, {"unsigned": (("X-Long", "a" * 20_000),)}),
+    "large header": (400, {"unsigned": (("X-Long", "a" * 40_000),)}),
     "wrong secret": (403, {"secret": "x" * 40}),
     "changed body": (403, {"sent": b"ASK"}),
     "changed path": (403, {"line": "POST /endpoints/other/invocations HTTP/1.1"}),
@@ -38,18 +38,17 @@ REQUESTS = {
     "two signatures": (403, {"unsigned": (("Authorization", "AWS4-HMAC-SHA256 x"),)}),
     "from a web page": (403, {"unsigned": (("Origin", "https://example.com"),)}),
     "from another site": (403, {"unsigned": (("Sec-Fetch-Site", "cross-site"),)}),
-    "two hosts": (403, {"unsigned": (("Host", "localhost"),)}),
+    "two hosts": (400, {"unsigned": (("Host", "localhost"),)}),
     "encoded endpoint name": (400, {"path": "/endpoints/%6Fther/invocations"}),
     "encoded target model": (400, {"headers": {"X-Amzn-SageMaker-Target-Model": "a%2Fb.tar.gz"}}),
     "long attributes": (400, {"headers": {"X-Amzn-SageMaker-Custom-Attributes": "a" * 1025}}),
     "query": (400, {"path": f"{PATH}?a=b"}),
     "response stream of a missing endpoint": (400, {"path": "/endpoints/x/invocations-response-stream"}),
     "response stream of a model that fails": (424, {"path": STREAM_PATH, "body": b'["status=400", "no"]'}),
-    "no length": (403, {"framing": ()}),
+    "no length": (400, {"framing": ()}),
     "malformed chunk": (400, {"framing": CHUNKED, "sent": b"+3\r\nask\r\n0\r\n\r\n"}),
-    "incomplete body": (400, {"framing": ("Content-Length: 10",)}),
     "huge length": (400, {"framing": ("Content-Length: 9999999999",)}),
-    "header without a colon": (403, {"framing": ("nonsense", LENGTH)}),
+    "header without a colon": (400, {"framing": ("nonsense", LENGTH)}),
     "too large": (400, {"body": b"status=200" + b" " * (25 << 20)}),
 }
 
@@ -62,10 +61,8 @@ def test_requests(endpoint, name):
         raw = raw.replace(b"Authorization:", b"X-Authorization:")
     with endpoint.connect() as connection:
         connection.send(raw)
-        connection.end()
         answer = connection.response()
         assert answer.status == status, answer
-        assert connection.at_end()
 
 
 def test_expired_signatures(endpoint, monkeypatch):
