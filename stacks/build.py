@@ -14,9 +14,7 @@ from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_source
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
-from tritonstack.constructs.builds.build_source import BuildSource
-from tritonstack.constructs.builds.image_builds import ImageBuilds
-from tritonstack.constructs.builds.model_builds import ModelBuilds
+from tritonstack.constructs.builds.builds import BuildSource, ImageBuilds, ModelBuilds
 from tritonstack.constructs.data.log_group import log_group
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.files.model.build_permissions import BuildPermissions, permissions_of

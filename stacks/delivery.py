@@ -17,9 +17,13 @@ from tritonstack.base.naming import DeliveryRole
 from tritonstack.constructs.builds.build_grants import push_images
 from tritonstack.constructs.delivery import delivery_grants as grants
 from tritonstack.constructs.delivery import preview_grants
-from tritonstack.constructs.delivery.delivery_bounds import Bounds, DeliveryBounds
-from tritonstack.constructs.delivery.execution_grants import execution_grants, scaling_role_arn
-from tritonstack.constructs.delivery.execution_policy import execution_policies, explain_services
+from tritonstack.constructs.delivery.bounds import Bounds, DeliveryBounds, RoleBounds
+from tritonstack.constructs.delivery.execution_policy import (
+    execution_grants,
+    execution_policies,
+    explain_services,
+    scaling_role_arn,
+)
 from tritonstack.constructs.delivery.github_trust import (
     GithubProvider,
     github_trust,
@@ -27,7 +31,6 @@ from tritonstack.constructs.delivery.github_trust import (
     role_trust,
 )
 from tritonstack.constructs.delivery.promotion_reader import PromotionReader, reading_grants, resuming_grants
-from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.granted_role import GrantedRole, explain_pattern
 from tritonstack.constructs.iam.grants import AwsScope, Grant
 from tritonstack.constructs.iam.service_role import ServiceRole

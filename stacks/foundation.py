@@ -9,13 +9,11 @@ from constructs import Construct
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
 from tritonstack.constructs.builds.image_repository import ImageRepository
-from tritonstack.constructs.data.buckets import access_log, artifact_bucket, data_bucket
-from tritonstack.constructs.data.encryption_key import EncryptionKey
+from tritonstack.constructs.data.buckets import EncryptionKey, access_log, artifact_bucket, data_bucket
+from tritonstack.constructs.delivery.bounds import RoleBounds
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns
-from tritonstack.constructs.delivery.role_bounds import RoleBounds
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.constructs.monitoring.alarm_topic import AlarmTopic
-from tritonstack.constructs.monitoring.failed_updates import FailedUpdates
+from tritonstack.constructs.monitoring.failed_updates import AlarmTopic, FailedUpdates
 from tritonstack.files.endpoint.endpoint import ServingOptions
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.templates import Instance

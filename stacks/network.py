@@ -6,10 +6,7 @@ from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
-from tritonstack.constructs.network.flow_log import FlowLog
-from tritonstack.constructs.network.network_guards import NetworkGuards
-from tritonstack.constructs.network.private_network import PrivateNetwork
-from tritonstack.constructs.network.service_access import ServiceAccess
+from tritonstack.constructs.private_network import FlowLog, NetworkGuards, PrivateNetwork, ServiceAccess
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.network import NewVpc
 

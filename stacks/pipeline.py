@@ -24,9 +24,8 @@ from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
-from tritonstack.constructs.delivery import pipeline_steps as steps
-from tritonstack.constructs.delivery.pipeline_roles import PipelineResources, PipelineRoles, StepRole
-from tritonstack.constructs.delivery.pipeline_store import PipelineStore
+from tritonstack.constructs.delivery import pipeline as steps
+from tritonstack.constructs.delivery.pipeline import PipelineResources, PipelineRoles, PipelineStore, StepRole
 from tritonstack.constructs.delivery.scheduled_reaping import ScheduledReaping
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.files.checks.regions import region_violations, region_warnings

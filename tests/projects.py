@@ -66,7 +66,7 @@ def edit(file: Path, old: str, new: str) -> None:
 def copy_build_source(repository: Path, root: Path) -> None:
     """Copy what jobs in an account build with, except models."""
     # Loads the CDK, which most tests do not need.
-    from tritonstack.constructs.builds.build_source import build_files
+    from tritonstack.constructs.builds.builds import build_files
 
     for name, source in build_files(Project(repository)):
         if name == "models":

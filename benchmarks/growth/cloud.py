@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.triton import TritonResponse
-from tritonstack.triton.async_connections import ResponseStream
+from tritonstack.triton.connections import ResponseStream
 from tritonstack_local import process, server
 from tritonstack_local.cloud_folder import read_address
 from tritonstack_local.sagemaker import SageMakerApp

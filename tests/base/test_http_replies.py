@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tritonstack.base.http_replies import HEAD_LIMIT, InvalidReplyError, ReplyReader
+from tritonstack.base.http import HEAD_LIMIT, InvalidReplyError, ReplyReader
 
 
 def read(*parts, end=False):

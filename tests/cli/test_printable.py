@@ -14,11 +14,10 @@ from rich.text import Text
 
 from tests.cli.operate.test_status import NOW, event
 from tritonstack.base.errors import TritonstackError
+from tritonstack.cli.commands.operate.status import environment_view
 from tritonstack.cli.output import Output
-from tritonstack.cli.rendering.hanging import HangingText
-from tritonstack.cli.rendering.printable import PrintableConsole
-from tritonstack.cli.rendering.status_text import environment_view
 from tritonstack.cli.rendering.tables import Column, FittedTable
+from tritonstack.cli.rendering.text import HangingText, PrintableConsole
 from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"

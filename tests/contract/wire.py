@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.contract.bodies import JSON
 from tests.contract.drivers import NO_HEADERS, Server
-from tritonstack.base.http_replies import ReplyReader
+from tritonstack.base.http import ReplyReader
 from tritonstack.triton import TritonResponse
 
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from tests.delivery.github.workflows import read_workflow
 from tests.packaging.wheels import ROOT, Installed, tracked
 from tritonstack.base.paths import Project
-from tritonstack.constructs.delivery.pipeline_steps import setup_commands
+from tritonstack.constructs.delivery.pipeline import setup_commands
 
 WORKFLOWS = {
     f".github/workflows/{file.name}"

@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tritonstack.triton import TritonRequestError, TritonTimeoutError, TritonUnreachableError
-from tritonstack.triton.async_connections import AsyncConnectionPool, open_stream
-from tritonstack.triton.connections import ConnectionPool
+from tritonstack.triton.connections import AsyncConnectionPool, ConnectionPool, open_stream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: a: b\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Name: a\r\n\r\n"

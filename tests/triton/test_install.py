@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tritonstack.triton import TritonNotFoundError, find_installation, install
-from tritonstack.triton.install import hash_inputs, pinned_requirements
-from tritonstack.triton.linked_packages import LinkedPackages, find_packages
+from tritonstack.triton.install import LinkedPackages, find_packages, hash_inputs, pinned_requirements
 
 
 def test_every_requirement_is_pinned():

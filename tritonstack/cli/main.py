@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import itertools
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -25,10 +27,39 @@ from tritonstack.base.error_kinds import (
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import install_command
 from tritonstack.base.paths import Project, find_project
-from tritonstack.cli.characters import ERRORS
 from tritonstack.cli.help_text import WIDTH
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
+
+# Replace characters that a terminal's encoding lacks, such as ASCII or Latin-1.
+
+
+ERRORS = "tritonstack-ascii"
+"""Name of the error handler, for `errors=` of a stream."""
+_REPLACEMENTS: Mapping[str, str] = {
+    "✓": "+",
+    "✗": "x",
+    "–": "-",
+    "…": "...",
+    "→": "->",
+    "≠": "!=",
+    "≥": ">=",
+    "≤": "<=",
+    "±": "+-",
+    "×": "x",
+}
+
+
+def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    characters = error.object[error.start : error.end]
+    text = "".join(_REPLACEMENTS.get(character) or ascii(character)[1:-1] for character in characters)
+    return text, error.end
+
+
+codecs.register_error(ERRORS, _replaced)
+
 
 COMPLETING = "_TRITONSTACK_COMPLETE"
 """Set by the shell when it asks for completions."""

@@ -21,8 +21,7 @@ from rich.text import Text
 
 from tritonstack.base.errors import FileViolation, TritonstackError
 from tritonstack.cli.progress import ConsoleStep, ConsoleSteps
-from tritonstack.cli.rendering.hanging import HangingText
-from tritonstack.cli.rendering.printable import PrintableConsole, printable
+from tritonstack.cli.rendering.text import HangingText, PrintableConsole, printable
 
 _UNFOLDED = 10_000
 """Columns outside of a terminal."""

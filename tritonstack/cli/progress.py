@@ -11,8 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tritonstack.cli.rendering.hanging import HangingText
-from tritonstack.cli.rendering.printable import printable
+from tritonstack.cli.rendering.text import HangingText, printable
 
 _FRAMES, _ASCII_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"
 _FRAMES_PER_S = 8

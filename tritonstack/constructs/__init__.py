@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tritonstack.constructs.endpoint.answer_topics import AnswerTopics as AnswerTopics
     from tritonstack.constructs.endpoint.autoscaling import Autoscaling as Autoscaling
+    from tritonstack.constructs.endpoint.endpoint_data import AnswerTopics as AnswerTopics
     from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint as TritonEndpoint
     from tritonstack.constructs.endpoint.triton_model import TritonModel as TritonModel
     from tritonstack.constructs.endpoint.triton_variant import TritonVariant as TritonVariant
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tritonstack.files.endpoint.scaling import Scaling as Scaling
 
 _HOMES = {
-    "AnswerTopics": "tritonstack.constructs.endpoint.answer_topics",
+    "AnswerTopics": "tritonstack.constructs.endpoint.endpoint_data",
     "Autoscaling": "tritonstack.constructs.endpoint.autoscaling",
     "EndpointAlarms": "tritonstack.constructs.monitoring.endpoint_alarms",
     "EndpointDashboard": "tritonstack.constructs.monitoring.endpoint_dashboard",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from tritonstack.triton import log
+from tritonstack.triton import readiness
 from tritonstack.triton.connections import NO_HEADERS
 from tritonstack.triton.inside.private_root import Mount, shown
 from tritonstack.triton.inside.supervisor import Order
@@ -127,11 +127,11 @@ class TritonServer(SageMakerServer):
 
     def log_tail(self, lines: int = 40) -> str:
         """Return the end of the server's output."""
-        return log.tail(self.log_path, lines)
+        return readiness.tail(self.log_path, lines)
 
     def log_errors(self, lines: int = 6) -> str:
         """Return the last errors in the server's output; empty if there is none."""
-        return log.errors(self.log_path, limit=lines)
+        return readiness.errors(self.log_path, limit=lines)
 
     def stop(self, *, grace_s: float = 30.0) -> None:
         """Stop the server, by force after the grace period; return when nothing remains."""

@@ -25,7 +25,7 @@ from multidict import CIMultiDict
 from werkzeug.datastructures import Headers
 from werkzeug.wrappers import Response
 
-from tritonstack.triton.async_connections import in_thread
+from tritonstack.triton.connections import in_thread
 from tritonstack_local.access.guard import Guard
 from tritonstack_local.access.requests import DeniedError, Reason, SentRequest, largest_body, too_large
 from tritonstack_local.access.verifier import BodyCheck, Payload

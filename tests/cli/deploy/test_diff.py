@@ -118,10 +118,10 @@ def test_taken_names_are_rejected(retained, account, capsys):
 
 
 def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(retained, capsys, monkeypatch):
-    monkeypatch.setattr("tritonstack.operate.deploy.deploying.missing_artifacts", lambda *_, **__: [])
+    monkeypatch.setattr("tritonstack.operate.deploy.deploy.missing_artifacts", lambda *_, **__: [])
     for change in ("bootstrap_account", "fill_model_prefixes"):
         monkeypatch.setattr(
-            f"tritonstack.operate.deploy.deploying.{change}",
+            f"tritonstack.operate.deploy.deploy.{change}",
             lambda *_: pytest.fail("something was changed"),
         )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.operate.status.test_endpoint_status import COMMIT, A, B, event
-from tritonstack.cli.commands.operate.status import _following
-from tritonstack.cli.rendering.status_text import environment_view
+from tritonstack.cli.commands.operate.status import _following, environment_view
 from tritonstack.operate.shared.revisions import Revision
 from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus, ServedDigest
 from tritonstack.operate.status.status import Statuses

@@ -7,9 +7,8 @@ import pytest
 
 from tests.constructs.metric_math import evaluate
 from tests.constructs.monitored_endpoints import NAME, monitored, of_type, resources, variant
-from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
+from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms, compares_instances
 from tritonstack.constructs.monitoring.monitored import Monitored
-from tritonstack.constructs.monitoring.release_alarms import compares_instances
 from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
 

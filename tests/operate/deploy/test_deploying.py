@@ -15,9 +15,9 @@ from tests.projects import edit
 from tritonstack.base.error_kinds import CommandInterruptedError
 from tritonstack.base.paths import Project
 from tritonstack.files.loading import load_workspace
-from tritonstack.operate.deploy import deploying
+from tritonstack.operate.deploy import deploy as deploying
 from tritonstack.operate.deploy.changes import Changes, Outdated
-from tritonstack.operate.deploy.deploying import EnvironmentDeployment
+from tritonstack.operate.deploy.deploy import EnvironmentDeployment
 from tritonstack.operate.deploy.plans import StackPlan
 from tritonstack.operate.deploy.updates import Hazard
 from tritonstack.operate.destroy.retained import RunningEndpoint

@@ -14,7 +14,7 @@ from tritonstack.files.loading import load_workspace
 from tritonstack.files.records.events import Event, TouchedArtifact, TouchedImage
 from tritonstack.files.records.lock_writing import add_image_to_lock
 from tritonstack.files.records.locks import LockedImage
-from tritonstack.operate.deploy.deploying import is_already_recorded, record_deployment
+from tritonstack.operate.deploy.deploy import is_already_recorded, record_deployment
 from tritonstack.operate.shared import events
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import UNREADABLE_LOAD_TEST, new_event, read_events, record_event

@@ -11,7 +11,7 @@ import pytest
 
 from tests.projects import edit, write_project
 from tritonstack.base.paths import Project, find_project
-from tritonstack.constructs.builds.build_source import BuildSource
+from tritonstack.constructs.builds.builds import BuildSource
 from tritonstack.files.loading import load_workspace
 from tritonstack.operate.synth import synthesis as assembly_cache
 from tritonstack.operate.synth.assembly import Assembly

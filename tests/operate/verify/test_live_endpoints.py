@@ -22,7 +22,7 @@ from tritonstack.base import naming
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event
 from tritonstack.files.records.lock_writing import write_lock
-from tritonstack.operate.deploy.deploying import record_deployment
+from tritonstack.operate.deploy.deploy import record_deployment
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.stacks import StackState

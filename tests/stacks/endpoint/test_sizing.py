@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks import sizing
+from stacks import deployment as sizing
 from tritonstack.files.records.locks import LockedArtifact
 
 GB = 1024**3

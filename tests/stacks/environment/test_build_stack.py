@@ -13,7 +13,7 @@ from tests.stacks.assemblies import ROOT, Assembly, lock_everything, new_app, wr
 from tests.stacks.templates import of_type
 from tritonstack.base.errors import UsageError
 from tritonstack.base.revisions import BUILD_CODE
-from tritonstack.constructs.builds import build_source
+from tritonstack.constructs.builds import builds as build_source
 from tritonstack.files.loading import load_workspace
 
 HOME = "eu-central-1:123456789012"

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from tritonstack.cli.rendering.printable import printable, printable_text
+from tritonstack.cli.rendering.text import printable, printable_text
 
 MARKS = {"good": Text("✓", "green"), "new": Text("+", "green"), "change": Text("~", "yellow")}
 MARKS |= {"attention": Text("!", "bold yellow"), "bad": Text("✗", "bold red"), "none": Text(" ")}

@@ -22,7 +22,7 @@ from botocore.retries.quota import RetryQuota
 from botocore.serialize import create_serializer
 from botocore.utils import get_environ_proxies, normalize_url_path
 
-from tritonstack.base.http_replies import HttpReply
+from tritonstack.base.http import HttpReply
 from tritonstack.client.errors import UnsupportedSettingError
 from tritonstack.client.light.connections import Route
 from tritonstack.client.light.signing import FrozenCredentials, RequestSigner, RequestTemplate

@@ -19,8 +19,7 @@ from botocore.exceptions import (
 )
 from urllib3.util import wait_for_read
 
-from tritonstack.base.http_connections import HttpConnection
-from tritonstack.base.http_replies import HttpReply, InvalidReplyError, ReplyReader
+from tritonstack.base.http import HttpConnection, HttpReply, InvalidReplyError, ReplyReader
 
 WRITE_SIZE = 262_144
 

@@ -12,7 +12,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ParamValidationError
 
-from tritonstack.base.http_replies import HttpReply
+from tritonstack.base.http import HttpReply
 from tritonstack.client.light.boto3_bridge import Boto3Bridge, Boto3Settings
 from tritonstack.client.light.connections import BrokenBodyError, LoopConnections, ThreadConnections
 from tritonstack.client.light.signing import RequestTemplate

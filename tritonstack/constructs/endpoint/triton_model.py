@@ -16,8 +16,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from tritonstack.base import naming
 from tritonstack.base.error_kinds import ConstructError
-from tritonstack.constructs.endpoint.retention import retain_serving
 from tritonstack.constructs.iam import grants
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
@@ -31,6 +31,26 @@ from tritonstack.constructs.model_data import (
 from tritonstack.facts.container_variables import RESERVED, ContainerOptions, container_variables
 from tritonstack.facts.threads import Threads
 from tritonstack.files.endpoint.endpoint import ServingOptions
+
+# Retain what an endpoint may still serve after an update.
+#
+# If SageMaker rolls an update back, CloudFormation may still report success. It would then delete the
+# replaced or removed configuration and model, which serve. `tritonstack deploy` deletes them once nothing
+# uses them.
+
+
+_OVER_OWN_TAGS = 300
+"""Priority of the tag: a tag of the same name on the app or stack cannot change it."""
+
+
+def retain_serving(resource: cdk.CfnResource) -> None:
+    """Retain a configuration or model, and tag it with its stack, so that it can be found later.
+
+    RetainExceptOnCreate is not enough: if an update fails, the endpoint may serve what that update created.
+    """
+    resource.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+    stack = cdk.Stack.of(resource).stack_name
+    cdk.Tags.of(resource).add(naming.OWNER_TAG, stack, priority=_OVER_OWN_TAGS)
 
 
 class TritonModel(Construct):

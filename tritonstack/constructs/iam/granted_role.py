@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,36 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
+from tritonstack.base.error_kinds import ConstructError
 from tritonstack.constructs.iam.grants import Grant
-from tritonstack.constructs.iam.policy_sizes import INLINE_POLICIES, TRUST_POLICY, check_policy_size
+
+# Check IAM policy sizes at synthesis.
+#
+# IAM rejects larger policies only at deployment. White space does not count:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+
+
+MANAGED_POLICY = 6_144
+INLINE_POLICIES = 10_240
+"""The limit for all inline policies of one role together."""
+TRUST_POLICY = 2_048
+"""The default quota; AWS raises it on request."""
+
+
+def policy_size(document: Mapping[str, object]) -> int:
+    """Return the number of characters that IAM counts."""
+    return len(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+
+
+def check_policy_size(subject: str, document: Mapping[str, object], *, limit: int) -> None:
+    """Reject a policy that exceeds IAM's size limit."""
+    size = policy_size(document)
+    if size > limit:
+        raise ConstructError(
+            f"{subject} has {size:,} characters; IAM allows at most {limit:,}",
+            remedy="shorten name, name_prefix, permissions_boundary, or the values of the tags project and "
+            "environment; or split the environment",
+        )
 
 
 class GrantedRole(Construct):
@@ -97,3 +126,22 @@ def _flattened(value: Any) -> str:
         case {"Ref": name}:
             return f"<{name}>"
     return str(value)
+
+
+# A managed IAM policy whose size is checked when the stack is synthesized.
+
+
+def managed_policy(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    description: str,
+    statements: Sequence[Mapping[str, object]],
+) -> iam.CfnManagedPolicy:
+    """Create a managed policy; reject one that exceeds IAM's size limit."""
+    document = policy_document(statements)
+    check_policy_size(f"the policy {name!r}", document, limit=MANAGED_POLICY)
+    return iam.CfnManagedPolicy(
+        scope, construct_id, managed_policy_name=name, description=description, policy_document=document
+    )

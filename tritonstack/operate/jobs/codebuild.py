@@ -17,8 +17,8 @@ from tritonstack.operate.jobs.jobs import (
     JobState,
     JobStatus,
     NoRoomError,
+    once_role_is_known,
 )
-from tritonstack.operate.jobs.new_roles import once_role_is_known
 from tritonstack.operate.shared.aws import Clock, Cloud
 
 _LIMIT = "AccountLimitExceededException"

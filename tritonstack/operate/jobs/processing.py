@@ -23,8 +23,8 @@ from tritonstack.operate.jobs.jobs import (
     JobOrder,
     JobState,
     JobStatus,
+    once_role_is_known,
 )
-from tritonstack.operate.jobs.new_roles import once_role_is_known
 from tritonstack.operate.shared.aws import Clock, Cloud, pages
 
 SOURCE_PATH = "/opt/ml/processing/input/source"

@@ -13,7 +13,7 @@ from typing import Any
 
 from tritonstack.base.error_kinds import LocalCloudError
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.web.foreign_pages import foreign_reason
+from tritonstack.base.foreign_pages import foreign_reason
 from tritonstack.triton import TritonServer
 
 # A web server on the loopback interface of this machine.

@@ -14,7 +14,7 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.lock_writing import replace_entries
 from tritonstack.files.records.locks import RolledBack
 from tritonstack.operate.artifacts.publishing import fill_model_prefixes
-from tritonstack.operate.deploy.deploying import deploy_workspace
+from tritonstack.operate.deploy.deploy import deploy_workspace
 from tritonstack.operate.deploy.requirements import require_endpoint
 from tritonstack.operate.deploy.switching import Switch
 from tritonstack.operate.locks.versions import lock_history

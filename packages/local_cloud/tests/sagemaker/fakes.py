@@ -18,7 +18,7 @@ from tritonstack.triton import (
     TritonResponse,
     TritonTimeoutError,
 )
-from tritonstack.triton.async_connections import in_thread, open_stream
+from tritonstack.triton.connections import in_thread, open_stream
 
 
 def tarball(files):

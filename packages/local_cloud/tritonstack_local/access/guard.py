@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from werkzeug.wrappers import Response
 
-from tritonstack.base.web.foreign_pages import foreign_reason
+from tritonstack.base.foreign_pages import foreign_reason
 from tritonstack_local.access.keys import AccessKey
 from tritonstack_local.access.requests import DeniedError, Reason, SentRequest, check_length
 from tritonstack_local.access.responses import denial_response

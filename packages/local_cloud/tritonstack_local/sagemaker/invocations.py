@@ -25,7 +25,7 @@ from tritonstack.triton import (
     TritonTimeoutError,
     TritonUnreachableError,
 )
-from tritonstack.triton.async_connections import ResponseStream, in_thread
+from tritonstack.triton.connections import ResponseStream, in_thread
 from tritonstack_local.sagemaker import rules
 from tritonstack_local.sagemaker.hosting.capture import Message
 from tritonstack_local.sagemaker.hosting.fleet import InstancePool, NoInstanceError

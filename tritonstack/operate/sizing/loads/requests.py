@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ReadTimeoutError
 
 from tritonstack.base.files import parse_json
-from tritonstack.base.http_replies import HttpReply
+from tritonstack.base.http import HttpReply
 from tritonstack.client.client import call_of
 from tritonstack.client.codec import encode_request
 from tritonstack.client.errors import NoResponseError, RequestFacts, StreamFailedError

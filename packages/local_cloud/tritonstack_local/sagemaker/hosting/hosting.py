@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tritonstack.triton.async_connections import in_thread
+from tritonstack.triton.connections import in_thread
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool, TrafficSplit
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance

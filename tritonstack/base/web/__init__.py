@@ -1,1 +1,0 @@
-"""Rules for web servers on this machine."""

@@ -1,1 +1,0 @@
-"""VPC, security groups, and VPC endpoints."""
