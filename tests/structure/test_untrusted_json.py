@@ -15,7 +15,7 @@ ALONE = (
     "packages/local_cloud/tritonstack_local/codebuild/machines/agent.py",
 )
 """The reader, and programs without this package, which read what the build or their parent wrote."""
-CATCHING = ("tritonstack/client/",)
+CATCHING = ("tritonstack/client/", "packages/local_cloud/tritonstack_local/state/log_files.py")
 """The client, which has no other package, and a reader of many short lines: both catch RecursionError."""
 
 

@@ -9,9 +9,9 @@ from botocore.exceptions import ClientError
 from moto.logs.models import LogEvent, logs_backends
 
 from tritonstack_local.cloudwatch import log_streams
-from tritonstack_local.state import log_events
+from tritonstack_local.state import log_files
 from tritonstack_local.state.folder import NotKeptError
-from tritonstack_local.state.log_events import LOG_EVENTS, LogEvents
+from tritonstack_local.state.log_files import LOG_FOLDER, LogFiles
 from tritonstack_local.state.pickling import dumps
 
 STREAM = {"logGroupName": "g", "logStreamName": "s"}
@@ -56,13 +56,14 @@ def search(logs, **options):
 LINES = [f"line {number} \u2028 \x1b[0m caf\u00e9" for number in range(50)]
 
 
-def name_of(backend, stream="s"):
-    return log_streams._name(backend.groups["g"].streams[stream])
+@pytest.fixture
+def segments(monkeypatch):
+    monkeypatch.setattr(log_files, "SEGMENT_BYTES", 400)
 
 
+@pytest.mark.usefixtures("segments")
 @pytest.mark.parametrize("limit", [1, 7, 50, 1000])
-def test_every_line_is_read_once_in_order(logs, limit, monkeypatch):
-    monkeypatch.setattr(log_events, "_ROWS", 11)
+def test_every_line_is_read_once_in_order(logs, limit):
     for start in range(0, 50, 5):
         put(logs, *LINES[start : start + 5])
     assert read(logs, startFromHead=True, limit=limit) == LINES
@@ -121,70 +122,99 @@ def test_no_line_stays_in_memory(logs):
     assert not [known for known in gc.get_objects() if isinstance(known, LogEvent)]
 
 
+@pytest.mark.usefixtures("segments")
 def test_a_stream_is_limited_in_size(logs, backend, monkeypatch):
-    monkeypatch.setattr(log_events, "MOST_BYTES", 400)
+    monkeypatch.setattr(log_files, "MOST_SEGMENTS", 3)
     for line in LINES:
         put(logs, line)
+    files = LOG_FOLDER.files_of(log_streams._name(backend.groups["g"].streams["s"]))
+    assert len(list(files._folder.iterdir())) <= 3
+    assert sum(path.stat().st_size for path in files._folder.iterdir()) == files.size < 3 * 600
     kept = read(logs, startFromHead=True)
-    assert 10 < len(kept) < 25
+    assert 0 < len(kept) < 50
     assert kept == LINES[-len(kept) :]
-    assert LOG_EVENTS.size(name_of(backend)) == sum(len(line.encode()) for line in kept) <= 400
 
 
+@pytest.mark.usefixtures("segments")
 def test_expired_lines_are_removed(logs, backend):
     now = int(time.time() * 1000)
-    put(logs, *(f"old {number}" for number in range(10)), at=now - 9 * DAY_MS)
+    for number in range(10):
+        put(logs, f"old {number}", "o" * 100, at=now - 9 * DAY_MS)
     put(logs, "edge", at=now - 6 * DAY_MS)
     put(logs, "new")
+    files = LOG_FOLDER.files_of(log_streams._name(backend.groups["g"].streams["s"]))
+    before = files.size
     logs.put_retention_policy(logGroupName="g", retentionInDays=7)
     assert read(logs, startFromHead=True) == search(logs) == ["edge", "new"]
-    assert LOG_EVENTS.size(name_of(backend)) == 7
+    assert files.size < before / 2
     logs.put_retention_policy(logGroupName="g", retentionInDays=5)
     assert read(logs, startFromHead=True) == ["new"]
+    files.expire(now + DAY_MS)
+    assert (files.size, read(logs, startFromHead=True)) == (0, [])
+    assert LogFiles(files._folder).end == files.end == 22
 
 
-def test_deleted_streams_leave_no_lines(logs, backend):
+def test_deleted_streams_leave_no_files(logs, backend):
     logs.create_log_stream(logGroupName="g", logStreamName="other")
     put(logs, "a")
     put(logs, "b", logStreamName="other")
-    names = [name_of(backend), name_of(backend, "other")]
+    folders = [
+        LOG_FOLDER.files_of(log_streams._name(backend.groups["g"].streams[name]))._folder
+        for name in ("s", "other")
+    ]
+    assert all(folder.is_dir() for folder in folders)
     logs.delete_log_stream(**STREAM)
-    assert [LOG_EVENTS.size(name) for name in names] == [0, 1]
+    assert [folder.exists() for folder in folders] == [False, True]
     logs.create_log_stream(**STREAM)
     assert read(logs) == []
     logs.delete_log_group(logGroupName="g")
-    assert LOG_EVENTS.size(names[1]) == 0
-    LOG_EVENTS.append("left-by-a-kill", [(1, 1, "x")])
+    assert not folders[1].exists()
+    stray = folders[0].parent / "left-by-a-kill"
+    stray.mkdir()
     log_streams.sweep()
-    assert LOG_EVENTS.times("left-by-a-kill") is None
+    assert not stray.exists()
 
 
-def test_lines_survive_a_restart_and_numbers_are_not_used_again(tmp_path):
-    events = LogEvents()
-    events.use(tmp_path / "logs")
-    assert events.append("s", [(1, 1, "a"), (2, 2, "\ud800")]) == [1, 2]
-    events.forget("s")
-    again = LogEvents()
-    again.use(tmp_path / "logs")
-    assert again.append("s", [(3, 3, "c")]) == [3]
-    assert [event.message for event in again.read(["s"])] == ["c"]
+@pytest.mark.parametrize("torn", [b"[1, 2", b"\x00" * 40, b'[1, 2, "x"]'])
+def test_a_line_that_a_kill_interrupted_is_removed(tmp_path, torn):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "whole")])
+    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
+        file.write(torn)
+    again = LogFiles(tmp_path / "s")
+    again.append([(2, 2, "next")])
+    assert [event.message for event in again.forward()] == ["whole", "next"]
+    assert [event.message for event in LogFiles(tmp_path / "s").backward(2)] == ["next", "whole"]
 
 
-def test_a_damaged_file_is_replaced(tmp_path):
-    folder = tmp_path / "logs"
-    folder.mkdir(mode=0o700)
-    (folder / "events.db").write_bytes(b"damaged" * 1000)
-    events = LogEvents()
-    events.use(folder)
-    events.append("s", [(1, 1, "kept")])
-    assert [event.message for event in events.read(["s"], newest_first=True)] == ["kept"]
+@pytest.mark.parametrize("damaged", [b"[1, 2", b"\x00\xff", b"5", b"{}", b"[1, 2]", b"[null, 1, 2]"])
+def test_a_damaged_line_costs_no_other(tmp_path, damaged):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "before")])
+    with (tmp_path / "s" / f"{0:015}").open("ab") as file:
+        file.write(damaged + b"\n")
+    files.append([(2, 2, "after")])
+    for known in (files, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [(0, "before"), (2, "after")]
+        known.expire(1)
 
 
-def test_lines_that_do_not_fit_on_the_disk_are_refused(tmp_path):
-    events = LogEvents()
-    events.use(tmp_path / "logs")
-    events.append("s", [(1, 1, "kept")])
-    events._database.execute("PRAGMA max_page_count = 1")
+def test_events_written_since_the_segments_were_listed_are_kept(tmp_path):
+    files, other = LogFiles(tmp_path / "s"), LogFiles(tmp_path / "s")
+    for number, one in enumerate((files, other, files, other)):
+        one.append([(1, 1, str(number))])
+    for known in (other, LogFiles(tmp_path / "s")):
+        assert [(event.number, event.message) for event in known.forward()] == [
+            (number, str(number)) for number in range(4)
+        ]
+
+
+def test_lines_that_do_not_fit_on_the_disk_are_refused(tmp_path, monkeypatch):
+    files = LogFiles(tmp_path / "s")
+    files.append([(1, 1, "kept")])
+    (tmp_path / "s" / f"{0:015}").chmod(0o400)
+    monkeypatch.setattr(files, "_path", lambda _segment: tmp_path)  # a folder cannot be written to
     with pytest.raises(NotKeptError):
-        events.append("s", [(2, 2, "x" * 100_000)])
-    assert [event.message for event in events.read(["s"])] == ["kept"]
+        files.append([(2, 2, "lost")])
+    monkeypatch.undo()
+    assert [event.message for event in LogFiles(tmp_path / "s").forward()] == ["kept"]

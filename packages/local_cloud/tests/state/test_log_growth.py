@@ -8,7 +8,7 @@ import pytest
 from packages.local_cloud.tests.state.cloud_process import CloudProcess
 from tritonstack_local.cloud_folder import read_address
 from tritonstack_local.process import stop
-from tritonstack_local.state.log_events import MOST_BYTES
+from tritonstack_local.state.log_files import MOST_SEGMENTS, SEGMENT_BYTES
 
 pytestmark = pytest.mark.soak
 BATCHES = 400
@@ -35,7 +35,7 @@ def test_four_hundred_thousand_lines(tmp_path):
     state = cloud.folder / "state"
     assert sum(path.stat().st_size for path in state.glob("snapshot*")) < 2 * MIB
     kept = sum(path.stat().st_size for path in (state / "logs").rglob("*") if path.is_file())
-    assert 32 * MIB < kept < 2 * MOST_BYTES
+    assert 32 * MIB < kept < (MOST_SEGMENTS + 1) * SEGMENT_BYTES
     assert most_memory(pid) - before < 250 * MIB
     page = logs.get_log_events(**stream)
     assert page["events"][-1]["message"].startswith(f"{BATCHES - 1} 999 ")

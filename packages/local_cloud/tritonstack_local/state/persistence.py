@@ -26,7 +26,7 @@ _SPARE = 16 * 2**20
 _READING = re.compile(
     r"(Describe|Get|List|Head|BatchGet|Search|Lookup|Filter|Query|Scan|Simulate|Validate|Estimate|Test)[A-Z].*"
     r"|Query|Scan|Encrypt|Decrypt|GenerateDataKey.*|Sign|Verify|GET|HEAD|OPTIONS"
-    # Data points are not persisted, and lines of logs have a database of their own.
+    # Data points are not persisted, and lines of logs are appended to files.
     r"|PutMetricData|PutLogEvents"
 )
 _DELETING = re.compile(r"(Delete|Remove|Terminate)[A-Z].*|DELETE")

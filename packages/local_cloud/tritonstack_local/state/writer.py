@@ -29,7 +29,7 @@ from tritonstack_local.state.folder import (
     set_aside,
     write_error,
 )
-from tritonstack_local.state.log_events import LOG_EVENTS
+from tritonstack_local.state.log_files import LOG_FOLDER
 
 # The snapshot consists of pieces, pickled one by one. Pickles depend on the code that wrote them: the file
 # begins with its versions, and others are not read.
@@ -103,7 +103,7 @@ def open_state(folder: Path) -> State:
 
 def _use(folder: Path) -> None:
     own_folder(folder)
-    LOG_EVENTS.use(folder / "logs")
+    LOG_FOLDER.use(folder / "logs")
     BODIES.use(folder / "objects")
 
 
