@@ -8,7 +8,7 @@ from typing import Any
 from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.autoscaling.actions import ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
-from tritonstack_local.autoscaling.records import AutoScalingTables, TargetId
+from tritonstack_local.autoscaling.records import AutoScalingTables
 from tritonstack_local.autoscaling.scaler import History, Scaler
 from tritonstack_local.sagemaker.endpoints import VariantCapacity
 from tritonstack_local.scope import Scope
@@ -21,7 +21,7 @@ KEY = {
     "ResourceId": "endpoint/e/variant/v",
     "ScalableDimension": VARIANT_DIMENSION,
 }
-TARGET = TargetId(KEY["ResourceId"], VARIANT_DIMENSION)
+TARGET = KEY["ResourceId"]
 MINUTE_S = 1.0
 
 
@@ -103,7 +103,7 @@ class Scaled:
         self.actions.put_scaling_policy(SCOPE, request)
 
     def policy(self, name: str = "p") -> Any:
-        return self.store.policies.get(SCOPE, f"{TARGET.name}|{name}")
+        return self.store.targets.get(SCOPE, TARGET).policies[name]  # type: ignore[union-attr]
 
     def high(self, value: float, name: str = "p") -> None:
         """Let the high alarm of a policy fire, and look."""
@@ -143,6 +143,6 @@ class Scaled:
 
     @property
     def limits(self) -> tuple[int, int]:
-        record = self.store.targets.get(SCOPE, TARGET.name)
+        record = self.store.targets.get(SCOPE, TARGET)
         assert record is not None
         return record.limits

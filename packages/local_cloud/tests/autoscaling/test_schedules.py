@@ -35,7 +35,7 @@ def test_times_of_a_schedule(expression, zone, since, until, expected):
 def test_a_calendar_runs_at_the_pace_of_the_cloud():
     noon = WEDNESDAY.timestamp()
     fields = {"Schedule": "cron(10 12 * * ? *)"}
-    record = ScheduledRecord(target=None, fields=fields, since=noon, done=noon)
+    record = ScheduledRecord(resource="", fields=fields, since=noon, done=noon)
     assert [due_time(record, noon + after_s, TimeScale(minute_s=1.0)) for after_s in (9.9, 10.1)] == [
         None,
         noon + 600,

@@ -10,28 +10,20 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from tritonstack_local.autoscaling.alarms import TrackingAlarms
-from tritonstack_local.autoscaling.records import (
-    AutoScalingTables,
-    PolicyRecord,
-    ScheduledRecord,
-    TargetId,
-    TargetRecord,
-)
+from tritonstack_local.autoscaling.records import AutoScalingTables, TargetRecord
 from tritonstack_local.autoscaling.requests import (
     check_beside,
     described,
     missing,
     read_action,
     read_policy,
-    target_id,
+    resource_of,
 )
 from tritonstack_local.autoscaling.scaler import History
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError, validation_exception
-from tritonstack_local.service.tables import Table
 from tritonstack_local.service.wire import Fields
 
 SERVICE = "application-autoscaling"
@@ -51,12 +43,7 @@ OFFERED = (
     "DescribeScalingActivities",
 )
 """The actions of the API, each a method of `ScalingActions` by its name in boto3."""
-_NOT_SUSPENDED = {
-    "DynamicScalingInSuspended": False,
-    "DynamicScalingOutSuspended": False,
-    "ScheduledScalingSuspended": False,
-}
-Record = TypeVar("Record", TargetRecord, PolicyRecord, ScheduledRecord)
+_SUSPENSIONS = ("DynamicScalingInSuspended", "DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 
 
 class ScalingActions:
@@ -69,10 +56,11 @@ class ScalingActions:
 
     def register_scalable_target(self, scope: Scope, request: Fields) -> Fields:
         """Register a target, or change what the request names."""
-        target = target_id(request)
-        record = _put(
-            self._store.targets, scope, target.name, lambda before: _target(scope, target, request, before)
-        )
+        resource = resource_of(request)
+        record = self._store.targets.change(scope, resource, lambda before: _changed(before, request))
+        if record is None:
+            record = _changed(_new_target(scope, resource, request), request)
+            self._store.targets.add(scope, record)
         self._store.tags.put(record.arn, _pairs(request.get("Tags") or {}))
         return {"ScalableTargetARN": record.arn}
 
@@ -82,23 +70,18 @@ class ScalingActions:
 
     def deregister_scalable_target(self, scope: Scope, request: Fields) -> Fields:
         """Remove a target with what belongs to it."""
-        record = self._registered(scope, target_id(request))
-        self.remove(scope, record.target, "The scalable target was deregistered.")
+        target = self._target(scope, resource_of(request))
+        self.remove(scope, target.resource, "The scalable target was deregistered.")
         return {}
 
-    def remove(self, scope: Scope, target: TargetId, reason: str) -> None:
-        """Remove a target, its policies with their alarms, and its scheduled actions; its history stays."""
-        for policy in self._store.policies.within(scope):
-            if policy.target == target:
-                self._alarms.delete(scope, policy.alarms)
-                self._store.policies.remove(scope, policy.name)
-        for action in self._store.scheduled.within(scope):
-            if action.target == target:
-                self._store.scheduled.remove(scope, action.name)
-        record = self._store.targets.remove(scope, target.name)
-        if record is not None:
-            self._history.end(scope, record.activity, failure=reason)
-            self._store.tags.forget(record.arn)
+    def remove(self, scope: Scope, resource: str, reason: str) -> None:
+        """Remove a target with its policies and their alarms; its history stays."""
+        target = self._store.targets.remove(scope, resource)
+        if target is not None:
+            names = [name for policy in target.policies.values() for name in policy.alarms]
+            self._alarms.delete(scope, names)
+            self._history.end(scope, target, failure=reason)
+            self._store.tags.forget(target.arn)
 
     def tag_resource(self, scope: Scope, request: Fields) -> Fields:
         """Tag a target."""
@@ -117,76 +100,96 @@ class ScalingActions:
 
     def put_scaling_policy(self, scope: Scope, request: Fields) -> Fields:
         """Create or replace a policy, with its alarms."""
-        target = target_id(request)
-        self._registered(scope, target)
-        before = self._store.policies.get(scope, f"{target.name}|{request['PolicyName']}")
-        policy = read_policy(scope, target, request, before)
-        others = [item for item in self._store.policies.within(scope) if item.target == target]
-        check_beside(policy, [other for other in others if other.name != policy.name])
+        target, name = self._target(scope, resource_of(request)), request["PolicyName"]
+        before = target.policies.get(name)
+        policy = read_policy(scope, target.resource, request, before)
+        check_beside(policy, [other for other in target.policies.values() if other.name != name])
         former = [] if before is None else before.alarms
         try:
             self._alarms.put(scope, policy)
         except ServiceError:  # leave no alarm that the policy did not have
-            self._alarms.delete(scope, [name for name in policy.alarms if name not in former])
+            self._alarms.delete(scope, [alarm for alarm in policy.alarms if alarm not in former])
             raise
-        _put(self._store.policies, scope, policy.name, lambda _: policy)
-        self._alarms.delete(scope, [name for name in former if name not in policy.alarms])
-        return {name: policy.fields[name] for name in ("PolicyARN", "Alarms")}
+        self._change(scope, target, lambda held: replace(held, policies={**held.policies, name: policy}))
+        self._alarms.delete(scope, [alarm for alarm in former if alarm not in policy.alarms])
+        return {field: policy.fields[field] for field in ("PolicyARN", "Alarms")}
 
     def describe_scaling_policies(self, scope: Scope, request: Fields) -> Fields:
         """Describe policies."""
-        return described(self._store.policies.within(scope), request, "ScalingPolicies")
+        targets = self._store.targets.within(scope)
+        policies = [policy for target in targets for policy in target.policies.values()]
+        return described(policies, request, "ScalingPolicies")
 
     def delete_scaling_policy(self, scope: Scope, request: Fields) -> Fields:
         """Delete a policy and, for target tracking, its alarms."""
-        target, name = target_id(request), request["PolicyName"]
-        policy = self._store.policies.get(scope, f"{target.name}|{name}")
-        if policy is None:
-            raise missing("scaling policy", target, name)
-        self._alarms.delete(scope, policy.alarms)
-        self._store.policies.remove(scope, policy.name)
+        resource, name = resource_of(request), request["PolicyName"]
+        target = self._store.targets.get(scope, resource)
+        if target is None or name not in target.policies:
+            raise missing("scaling policy", resource, name)
+        self._alarms.delete(scope, target.policies[name].alarms)
+        self._change(
+            scope,
+            target,
+            lambda held: replace(
+                held, policies={key: item for key, item in held.policies.items() if key != name}
+            ),
+        )
         return {}
 
     def put_scheduled_action(self, scope: Scope, request: Fields) -> Fields:
         """Create an action, or change what the request names."""
-        target, now = target_id(request), time.time()
-        self._registered(scope, target)
-        name = f"{target.name}|{request['ScheduledActionName']}"
-        _put(
-            self._store.scheduled,
-            scope,
-            name,
-            lambda before: read_action(scope, target, request, before, now),
-        )
+        resource, name, now = resource_of(request), request["ScheduledActionName"], time.time()
+
+        def put(held: TargetRecord) -> TargetRecord:
+            action = read_action(scope, resource, request, held.schedules.get(name), now)
+            return replace(held, schedules={**held.schedules, name: action})
+
+        self._change(scope, self._target(scope, resource), put)
         return {}
 
     def describe_scheduled_actions(self, scope: Scope, request: Fields) -> Fields:
         """Describe scheduled actions."""
-        return described(self._store.scheduled.within(scope), request, "ScheduledActions")
+        targets = self._store.targets.within(scope)
+        actions = [action for target in targets for action in target.schedules.values()]
+        return described(actions, request, "ScheduledActions")
 
     def delete_scheduled_action(self, scope: Scope, request: Fields) -> Fields:
         """Delete a scheduled action."""
-        target, name = target_id(request), request["ScheduledActionName"]
-        if self._store.scheduled.remove(scope, f"{target.name}|{name}") is None:
-            raise missing("scheduled action", target, name)
+        resource, name = resource_of(request), request["ScheduledActionName"]
+        target = self._store.targets.get(scope, resource)
+        if target is None or name not in target.schedules:
+            raise missing("scheduled action", resource, name)
+        self._change(
+            scope,
+            target,
+            lambda held: replace(
+                held, schedules={key: item for key, item in held.schedules.items() if key != name}
+            ),
+        )
         return {}
 
     def describe_scaling_activities(self, scope: Scope, request: Fields) -> Fields:
         """Describe activities, newest first."""
         unscaled = request.get("IncludeNotScaledActivities", False)
         records = [
-            record
-            for record in self._store.activities.within(scope)
-            if unscaled or "NotScaledReasons" not in record.fields
+            entry
+            for history in self._store.histories.within(scope)
+            for entry in history.entries
+            if unscaled or "NotScaledReasons" not in entry.fields
         ]
-        records.sort(key=lambda record: record.started, reverse=True)
+        records.sort(key=lambda entry: entry.started, reverse=True)
         return described(records, request, "ScalingActivities")
 
-    def _registered(self, scope: Scope, target: TargetId) -> TargetRecord:
-        record = self._store.targets.get(scope, target.name)
-        if record is None:
-            raise missing("scalable target", target)
-        return record
+    def _target(self, scope: Scope, resource: str) -> TargetRecord:
+        target = self._store.targets.get(scope, resource)
+        if target is None:
+            raise missing("scalable target", resource)
+        return target
+
+    def _change(
+        self, scope: Scope, target: TargetRecord, step: Callable[[TargetRecord], TargetRecord]
+    ) -> None:
+        self._store.targets.change(scope, target.name, step)
 
     def _tagged(self, scope: Scope, request: Fields) -> str:
         arn = str(request["ResourceARN"])
@@ -195,29 +198,22 @@ class ScalingActions:
         return arn
 
 
-def _put(table: Table[Record], scope: Scope, name: str, make: Callable[[Record | None], Record]) -> Record:
-    """Replace a record, or add the first one of its name."""
-    record = table.change(scope, name, make)
-    if record is None:
-        record = make(None)
-        table.add(scope, record)
-    return record
+def _new_target(scope: Scope, resource: str, request: Fields) -> TargetRecord:
+    absent = [name for name in ("MinCapacity", "MaxCapacity") if name not in request]
+    if absent:
+        raise validation_exception(f"{' and '.join(absent)} must be specified to register a scalable target")
+    service = "sagemaker.application-autoscaling.amazonaws.com"
+    role = f"{service}/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    fields = {
+        "ScalableTargetARN": scope.arn(SERVICE, f"scalable-target/{uuid.uuid4().hex}"),
+        "RoleARN": f"arn:{scope.partition}:iam::{scope.account}:role/aws-service-role/{role}",
+        "CreationTime": datetime.now(UTC),
+        "SuspendedState": dict.fromkeys(_SUSPENSIONS, False),
+    }
+    return TargetRecord(resource=resource, fields=fields)
 
 
-def _target(scope: Scope, target: TargetId, request: Fields, before: TargetRecord | None) -> TargetRecord:
-    if before is None:
-        absent = [name for name in ("MinCapacity", "MaxCapacity") if name not in request]
-        if absent:
-            raise validation_exception(
-                f"{' and '.join(absent)} must be specified to register a scalable target"
-            )
-        fields = {
-            "ScalableTargetARN": scope.arn(SERVICE, f"scalable-target/{uuid.uuid4().hex}"),
-            "RoleARN": _service_role(scope),
-            "CreationTime": datetime.now(UTC),
-            "SuspendedState": _NOT_SUSPENDED,
-        }
-        before = TargetRecord(target=target, fields=fields)
+def _changed(before: TargetRecord, request: Fields) -> TargetRecord:
     changes = {name: request[name] for name in ("MinCapacity", "MaxCapacity", "RoleARN") if name in request}
     suspended = {**before.fields["SuspendedState"], **(request.get("SuspendedState") or {})}
     record = replace(before, fields={**before.fields, **changes, "SuspendedState": suspended}, due=0.0)
@@ -227,12 +223,6 @@ def _target(scope: Scope, target: TargetId, request: Fields, before: TargetRecor
             f"Minimum capacity {minimum} must be at least 0 and at most the maximum capacity {maximum}"
         )
     return record
-
-
-def _service_role(scope: Scope) -> str:
-    service = "sagemaker.application-autoscaling.amazonaws.com"
-    name = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
-    return f"arn:{scope.partition}:iam::{scope.account}:role/aws-service-role/{service}/{name}"
 
 
 def _pairs(tags: Fields) -> list[Fields]:

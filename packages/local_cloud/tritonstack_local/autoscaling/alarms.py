@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,30 +15,19 @@ from tritonstack.facts.scaling_rules import (
     PredefinedMetric,
     ScalingAlarmRule,
 )
-from tritonstack_local.autoscaling.records import PolicyRecord, TargetId
+from tritonstack_local.autoscaling.records import PolicyRecord
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
 
-PREFIX = "TargetTracking-"
 DESCRIPTION = "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy"
-_CREATED_BY = ":createdBy/"
-
-
-def policy_arn_in(action: str) -> str:
-    """Return the policy that an alarm's action names."""
-    return action.partition(_CREATED_BY)[0]
-
-
-def new_alarm_names(target: TargetId, configuration: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the names of a policy's high and low alarm; without scale-in, there is no low alarm."""
-    high, low = (f"{PREFIX}{target.resource}-{kind}-{uuid.uuid4()}" for kind in ("AlarmHigh", "AlarmLow"))
-    return high, None if configuration.get("DisableScaleIn") else low
+CREATED_BY = ":createdBy/"
 
 
 def alarm_requests(policy: PolicyRecord) -> Iterator[dict[str, Any]]:
     """Yield the PutMetricAlarm requests of a target tracking policy."""
-    predefined = predefined_metric(policy.configuration)
+    metric = policy.configuration.get("PredefinedMetricSpecification")
+    predefined = None if metric is None else PREDEFINED_METRICS[metric["PredefinedMetricType"]]
     rules = (
         (policy.high, HIGH_ALARM if predefined is None else predefined.high),
         (policy.low, LOW_ALARM if predefined is None else predefined.low),
@@ -49,20 +37,14 @@ def alarm_requests(policy: PolicyRecord) -> Iterator[dict[str, Any]]:
             yield _request(policy, name, rule, predefined)
 
 
-def predefined_metric(configuration: Mapping[str, Any]) -> PredefinedMetric | None:
-    """Return a policy's predefined metric, if it has one."""
-    metric = configuration.get("PredefinedMetricSpecification")
-    return None if metric is None else PREDEFINED_METRICS.get(metric["PredefinedMetricType"])
-
-
 def _request(
     policy: PolicyRecord, name: str, rule: ScalingAlarmRule, predefined: PredefinedMetric | None
 ) -> dict[str, Any]:
-    action = f"{policy.arn}{_CREATED_BY}{name[-36:]}"
+    action = f"{policy.arn}{CREATED_BY}{name[-36:]}"
     metric = (
         _customized(policy.configuration["CustomizedMetricSpecification"], rule.period_s)
         if predefined is None
-        else _of_variant(policy.target, predefined, rule.period_s)
+        else _of_variant(policy.resource, predefined, rule.period_s)
     )
     return {
         "AlarmName": name,
@@ -76,8 +58,8 @@ def _request(
     }
 
 
-def _of_variant(target: TargetId, metric: PredefinedMetric, period_s: int) -> dict[str, Any]:
-    endpoint, variant = target.variant
+def _of_variant(resource: str, metric: PredefinedMetric, period_s: int) -> dict[str, Any]:
+    _, endpoint, _, variant = resource.split("/")
     return {
         "Namespace": metric.namespace,
         "MetricName": metric.name,
@@ -117,7 +99,7 @@ class TrackingAlarms:
             except (ClientError, BotoCoreError) as error:
                 raise ServiceError(
                     "FailedResourceAccessException",
-                    f"Unable to create alarms for scaling policy {policy.policy}: {error}",
+                    f"Unable to create alarms for scaling policy {policy.name}: {error}",
                 ) from error
 
     def delete(self, scope: Scope, names: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore import xform_name
 
@@ -14,11 +14,11 @@ from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.records import AutoScalingTables
 from tritonstack_local.autoscaling.scaler import History, Scaler
 from tritonstack_local.cloudwatch.alarm_rules import decide as decide_state
-from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord, held_alarms
+from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord, find_alarm
 from tritonstack_local.sagemaker.endpoints import Endpoints
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
-from tritonstack_local.service.tables import Table, Tables, inventory_of
+from tritonstack_local.service.tables import Tables
 from tritonstack_local.service.wire import ControlPlane
 from tritonstack_local.settings import TimeScale
 from tritonstack_local.tagging import TaggedResource
@@ -59,13 +59,22 @@ class AutoScalingApp:
 
     def inventory(self) -> list[dict[str, str]]:
         """List the resources of all accounts and regions. Activities are not resources."""
-        store = self._store
-        tables: dict[str, Table[Any]] = {
-            "scalable-target": store.targets,
-            "scaling-policy": store.policies,
-            "scheduled-action": store.scheduled,
-        }
-        return inventory_of(SERVICE, tables)
+        return [
+            {
+                "service": SERVICE,
+                "type": kind,
+                "id": name,
+                "account": scope.account,
+                "region": scope.region,
+            }
+            for scope, target in self._store.targets.everywhere()
+            for kind, names in (
+                ("scalable-target", (target.resource,)),
+                ("scaling-policy", target.policies),
+                ("scheduled-action", target.schedules),
+            )
+            for name in names
+        ]
 
     def tagged(self, scope: Scope) -> Iterator[TaggedResource]:
         """List the targets of a scope with their tags."""
@@ -86,7 +95,7 @@ class AutoScalingApp:
         self._scaler.close()
 
     def _read_alarm(self, scope: Scope, name: str) -> AlarmReading | None:
-        alarm = held_alarms().get((scope, name))
+        alarm = find_alarm(scope, name)
         if alarm is None:
             return None
         spec = alarm.spec

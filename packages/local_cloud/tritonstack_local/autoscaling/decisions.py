@@ -15,8 +15,7 @@ from math import ceil
 from typing import Any
 
 from tritonstack.facts.scaling_rules import DEFAULT_COOLDOWN_S, STEP_AGGREGATES, step_covers
-from tritonstack_local.autoscaling.records import Cooldown, PolicyRecord
-from tritonstack_local.autoscaling.requests import TRACKING
+from tritonstack_local.autoscaling.records import TRACKING, Cooldown, PolicyRecord
 
 _ROUNDING = 1e-9
 
@@ -198,7 +197,7 @@ def _made(
     configuration = policy.configuration
     both = configuration.get("Cooldown", DEFAULT_COOLDOWN_S)
     return CapacityProposal(
-        policy=policy.policy,
+        policy=policy.name,
         alarm=reading.name,
         state=reading.state,
         capacity=capacities[0],

@@ -1,6 +1,7 @@
 """Records of Application Auto Scaling: plain data that is persisted.
 
-Each holds its `fields` as the API describes them, and beside them what the API does not show.
+Each holds its `fields` as the API describes them, and beside them what the API does not show. A target holds
+its policies and scheduled actions; its history outlives it.
 """
 
 from __future__ import annotations
@@ -9,38 +10,26 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
 from tritonstack_local.service.tables import Table, Tags
 
 NAMESPACE = "sagemaker"
+TRACKING, STEPS = "TargetTrackingScaling", "StepScaling"
+CONFIGURATIONS: Mapping[str, str] = {
+    STEPS: "StepScalingPolicyConfiguration",
+    TRACKING: "TargetTrackingScalingPolicyConfiguration",
+}
 Direction = Literal["out", "in"]
-
-
-class TargetId(NamedTuple):
-    """What is scaled."""
-
-    resource: str
-    """ResourceId: endpoint/<endpoint>/variant/<variant>."""
-    dimension: str
-
-    @property
-    def name(self) -> str:
-        """A name that is unique within a scope."""
-        return f"{self.dimension}|{self.resource}"
-
-    @property
-    def variant(self) -> tuple[str, str]:
-        """The endpoint and the variant."""
-        _, endpoint, _, variant = self.resource.split("/")
-        return endpoint, variant
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRecord:
     """A target, or something that belongs to one."""
 
-    target: TargetId
+    resource: str
+    """ResourceId of the target: endpoint/<endpoint>/variant/<variant>."""
     fields: Mapping[str, Any]
 
     @property
@@ -48,8 +37,8 @@ class ScalingRecord:
         """The record as the API describes it."""
         key = {
             "ServiceNamespace": NAMESPACE,
-            "ResourceId": self.target.resource,
-            "ScalableDimension": self.target.dimension,
+            "ResourceId": self.resource,
+            "ScalableDimension": VARIANT_DIMENSION,
         }
         return {**key, **self.fields}
 
@@ -66,42 +55,9 @@ class Cooldown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetRecord(ScalingRecord):
-    """A scalable target."""
-
-    due: float | None = 0.0
-    """When to bring the capacity between the limits, in seconds since 1970; None if that is done."""
-    cooldown: Cooldown | None = None
-    attached: bool = False
-    """Whether its endpoint has existed since it was registered."""
-    activity: str = ""
-    """The activity in progress."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the table."""
-        return self.target.name
-
-    @property
-    def arn(self) -> str:
-        """Its ARN, which tags belong to."""
-        return str(self.fields["ScalableTargetARN"])
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The minimum and the maximum capacity."""
-        return self.fields["MinCapacity"], self.fields["MaxCapacity"]
-
-    def suspends(self, part: str) -> bool:
-        """Return whether a part of SuspendedState is set."""
-        return bool(self.fields["SuspendedState"].get(part, False))
-
-
-@dataclass(frozen=True, kw_only=True)
 class PolicyRecord(ScalingRecord):
     """A scaling policy."""
 
-    configuration: Mapping[str, Any]
     high: str | None = None
     """Name of its scale-out alarm."""
     low: str | None = None
@@ -109,11 +65,6 @@ class PolicyRecord(ScalingRecord):
 
     @property
     def name(self) -> str:
-        """Its name in the table."""
-        return f"{self.target.name}|{self.policy}"
-
-    @property
-    def policy(self) -> str:
         """Its PolicyName."""
         return str(self.fields["PolicyName"])
 
@@ -126,6 +77,12 @@ class PolicyRecord(ScalingRecord):
     def kind(self) -> str:
         """Its PolicyType."""
         return str(self.fields["PolicyType"])
+
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """The configuration of its kind."""
+        configuration: Mapping[str, Any] = self.fields[CONFIGURATIONS[self.kind]]
+        return configuration
 
     @property
     def alarms(self) -> list[str]:
@@ -144,16 +101,55 @@ class ScheduledRecord(ScalingRecord):
 
     @property
     def name(self) -> str:
+        """Its ScheduledActionName."""
+        return str(self.fields["ScheduledActionName"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRecord(ScalingRecord):
+    """A scalable target."""
+
+    policies: Mapping[str, PolicyRecord] = field(default_factory=dict)
+    schedules: Mapping[str, ScheduledRecord] = field(default_factory=dict)
+    due: float | None = 0.0
+    """When to bring the capacity between the limits, in seconds since 1970; None if that is done."""
+    cooldown: Cooldown | None = None
+    attached: bool = False
+    """Whether its endpoint has existed since it was registered."""
+    activity: str = ""
+    """The activity in progress."""
+
+    @property
+    def name(self) -> str:
         """Its name in the table."""
-        return f"{self.target.name}|{self.fields['ScheduledActionName']}"
+        return self.resource
+
+    @property
+    def variant(self) -> tuple[str, str]:
+        """The endpoint and the variant."""
+        _, endpoint, _, variant = self.resource.split("/")
+        return endpoint, variant
+
+    @property
+    def arn(self) -> str:
+        """Its ARN, which tags belong to."""
+        return str(self.fields["ScalableTargetARN"])
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The minimum and the maximum capacity."""
+        return self.fields["MinCapacity"], self.fields["MaxCapacity"]
+
+    def suspends(self, part: str) -> bool:
+        """Return whether a part of SuspendedState is set."""
+        return bool(self.fields["SuspendedState"].get(part, False))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityRecord(ScalingRecord):
     """One entry of the history."""
 
-    name: str = field(default_factory=lambda: str(uuid.uuid4()))
-    """ActivityId."""
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     wanted: int | None = None
     """The instance count to set."""
@@ -165,12 +161,16 @@ class ActivityRecord(ScalingRecord):
     @property
     def shown(self) -> Mapping[str, Any]:
         """The record as the API describes it."""
-        return {**super().shown, "ActivityId": self.name, "StartTime": self.started}
+        return {**super().shown, "ActivityId": self.id, "StartTime": self.started}
 
-    @property
-    def running(self) -> bool:
-        """Whether it still waits for SageMaker."""
-        return bool(self.fields["StatusCode"] == "InProgress")
+
+@dataclass(frozen=True)
+class HistoryRecord:
+    """The activities of a target, oldest first."""
+
+    name: str
+    """ResourceId."""
+    entries: tuple[ActivityRecord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,5 @@ class AutoScalingTables:
     """All tables of Application Auto Scaling."""
 
     targets: Table[TargetRecord] = field(default_factory=Table[TargetRecord])
-    policies: Table[PolicyRecord] = field(default_factory=Table[PolicyRecord])
-    scheduled: Table[ScheduledRecord] = field(default_factory=Table[ScheduledRecord])
-    activities: Table[ActivityRecord] = field(default_factory=Table[ActivityRecord])
+    histories: Table[HistoryRecord] = field(default_factory=Table[HistoryRecord])
     tags: Tags = field(default_factory=Tags)

@@ -11,13 +11,14 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tritonstack.facts.scaling_rules import PREDEFINED_METRICS, VARIANT_DIMENSION
-from tritonstack_local.autoscaling.alarms import new_alarm_names
 from tritonstack_local.autoscaling.records import (
+    CONFIGURATIONS,
     NAMESPACE,
+    STEPS,
+    TRACKING,
     PolicyRecord,
     ScalingRecord,
     ScheduledRecord,
-    TargetId,
 )
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError, validation_exception
@@ -57,13 +58,13 @@ def check_namespace(request: Fields) -> None:
         raise rejection(OTHER_NAMESPACES)
 
 
-def target_id(request: Fields) -> TargetId:
-    """Return the target that a request names."""
+def resource_of(request: Fields) -> str:
+    """Return the ResourceId that a request names."""
     check_namespace(request)
-    resource, dimension = request["ResourceId"], request["ScalableDimension"]
-    if dimension != VARIANT_DIMENSION or _VARIANT.fullmatch(resource) is None:
+    resource = str(request["ResourceId"])
+    if request["ScalableDimension"] != VARIANT_DIMENSION or _VARIANT.fullmatch(resource) is None:
         raise rejection(OTHER_DIMENSIONS)
-    return TargetId(resource, dimension)
+    return resource
 
 
 def described(records: Iterable[ScalingRecord], request: Fields, member: str) -> Fields:
@@ -92,27 +93,19 @@ def rejection(feature: str) -> ServiceError:
     return validation_exception(f"The local cloud does not support {feature}: {REJECTED[feature]}.")
 
 
-def missing(kind: str, target: TargetId, name: str = "") -> ServiceError:
+def missing(kind: str, resource: str, name: str = "") -> ServiceError:
     """Return the error for a target that is not registered, or has no policy or action of this name."""
     place = (
-        f"service namespace: {NAMESPACE}, resource ID: {target.resource}, "
-        f"scalable dimension: {target.dimension}"
+        f"service namespace: {NAMESPACE}, resource ID: {resource}, scalable dimension: {VARIANT_DIMENSION}"
     )
     named = f", {kind.removeprefix('scaling ')} name: {name}" if name else ""
     return ServiceError("ObjectNotFoundException", f"No {kind} found for {place}{named}")
 
 
-TRACKING, STEPS = "TargetTrackingScaling", "StepScaling"
-CONFIGURATIONS: Mapping[str, str] = {
-    STEPS: "StepScalingPolicyConfiguration",
-    TRACKING: "TargetTrackingScalingPolicyConfiguration",
-}
 _POLICIES_A_TARGET = 50
 
 
-def read_policy(
-    scope: Scope, target: TargetId, request: Fields, previous: PolicyRecord | None
-) -> PolicyRecord:
+def read_policy(scope: Scope, resource: str, request: Fields, previous: PolicyRecord | None) -> PolicyRecord:
     """Return the policy that a request puts in the place of another one, if any."""
     kind = request.get("PolicyType", STEPS)
     if kind not in CONFIGURATIONS:
@@ -121,17 +114,17 @@ def read_policy(
     if configuration is None:
         raise validation_exception(f"{CONFIGURATIONS[kind]} must be specified for PolicyType {kind}")
     if kind == TRACKING:
-        _check_tracking(target, configuration)
+        _check_tracking(configuration)
     else:
         _check_steps(configuration)
     high, low = None, None
     if kind == TRACKING:
-        high, low = new_alarm_names(target, configuration)
+        high, low = _new_alarm_names(resource, configuration)
         if previous is not None:
             # An updated policy keeps its alarms; without scale-in it has no low alarm.
             high = previous.high or high
             low = None if low is None else previous.low or low
-    name, place = request["PolicyName"], f"resource/{NAMESPACE}/{target.resource}"
+    name, place = request["PolicyName"], f"resource/{NAMESPACE}/{resource}"
     identity = {
         "PolicyARN": scope.arn("autoscaling", f"scalingPolicy:{uuid.uuid4()}:{place}:policyName/{name}"),
         "CreationTime": datetime.now(UTC),
@@ -149,7 +142,13 @@ def read_policy(
             if alarm is not None
         ],
     }
-    return PolicyRecord(target=target, fields=fields, configuration=configuration, high=high, low=low)
+    return PolicyRecord(resource=resource, fields=fields, high=high, low=low)
+
+
+def _new_alarm_names(resource: str, configuration: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the names of a policy's high and low alarm; without scale-in, there is no low alarm."""
+    high, low = (f"TargetTracking-{resource}-{kind}-{uuid.uuid4()}" for kind in ("AlarmHigh", "AlarmLow"))
+    return high, None if configuration.get("DisableScaleIn") else low
 
 
 def check_beside(policy: PolicyRecord, others: list[PolicyRecord]) -> None:
@@ -164,7 +163,7 @@ def check_beside(policy: PolicyRecord, others: list[PolicyRecord]) -> None:
         )
 
 
-def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
+def _check_tracking(configuration: Mapping[str, Any]) -> None:
     predefined, customized = (
         configuration.get(name) for name in ("PredefinedMetricSpecification", "CustomizedMetricSpecification")
     )
@@ -177,10 +176,10 @@ def _check_tracking(target: TargetId, configuration: Mapping[str, Any]) -> None:
     if predefined is None:
         return
     metric = PREDEFINED_METRICS.get(predefined["PredefinedMetricType"])
-    if metric is None or metric.dimension != target.dimension:
+    if metric is None or metric.dimension != VARIANT_DIMENSION:
         raise validation_exception(
             f"Predefined metric type {predefined['PredefinedMetricType']} is not supported for the scalable "
-            f"dimension {target.dimension}"
+            f"dimension {VARIANT_DIMENSION}"
         )
 
 
@@ -220,13 +219,13 @@ _CRON = re.compile(
 
 
 def read_action(
-    scope: Scope, target: TargetId, request: Fields, before: ScheduledRecord | None, now: float
+    scope: Scope, resource: str, request: Fields, before: ScheduledRecord | None, now: float
 ) -> ScheduledRecord:
     """Return the action that a request puts in the place of another one, if any; its calendar starts now."""
     if request.keys() & {"StartTime", "EndTime"}:
         raise rejection(START_AND_END)
     name = request["ScheduledActionName"]
-    place = f"scheduledAction:{NAMESPACE}/{target.resource}:scheduledActionName/{name}"
+    place = f"scheduledAction:{NAMESPACE}/{resource}:scheduledActionName/{name}"
     new = {
         "ScheduledActionName": name,
         "ScheduledActionARN": scope.arn("autoscaling", place),
@@ -248,7 +247,7 @@ def read_action(
     limits = fields["ScalableTargetAction"]
     if limits.get("MinCapacity", 0) > limits.get("MaxCapacity", float("inf")):
         raise validation_exception("Maximum capacity cannot be less than minimum capacity")
-    return ScheduledRecord(target=target, fields=fields, since=now, done=now)
+    return ScheduledRecord(resource=resource, fields=fields, since=now, done=now)
 
 
 def due_time(record: ScheduledRecord, now: float, time_scale: TimeScale) -> float | None:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from tritonstack.facts.scaling_rules import HISTORY_DAYS
-from tritonstack_local.autoscaling.alarms import policy_arn_in
+from tritonstack_local.autoscaling.alarms import CREATED_BY
 from tritonstack_local.autoscaling.decisions import (
     AlarmReading,
     ScalingDecision,
@@ -29,15 +29,16 @@ from tritonstack_local.autoscaling.decisions import (
 )
 from tritonstack_local.autoscaling.records import (
     NAMESPACE,
+    TRACKING,
     ActivityRecord,
     AutoScalingTables,
     Cooldown,
+    HistoryRecord,
     PolicyRecord,
     ScheduledRecord,
-    TargetId,
     TargetRecord,
 )
-from tritonstack_local.autoscaling.requests import TRACKING, due_time
+from tritonstack_local.autoscaling.requests import due_time
 from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.sagemaker.endpoints import Endpoints, VariantCapacity
 from tritonstack_local.scope import Scope
@@ -54,49 +55,63 @@ class History:
     def __init__(self, *, store: AutoScalingTables) -> None:
         self._store = store
 
-    def last(self, scope: Scope, target: TargetId) -> ActivityRecord | None:
+    def last(self, scope: Scope, resource: str) -> ActivityRecord | None:
         """Return the newest activity of a target."""
-        return next(iter(self._newest(scope, target)), None)
+        history = self._store.histories.get(scope, resource)
+        return history.entries[-1] if history is not None and history.entries else None
 
-    def add(self, scope: Scope, record: ActivityRecord) -> None:
+    def add(self, scope: Scope, entry: ActivityRecord) -> None:
         """Add an activity; remove those that have expired."""
-        self._store.activities.add(scope, record)
         oldest = datetime.now(UTC) - timedelta(days=HISTORY_DAYS)
-        for number, item in enumerate(self._newest(scope, record.target)):
-            if not item.running and (number >= _KEPT or item.started < oldest):
-                self._store.activities.remove(scope, item.name)
+        self._store.histories.add(scope, HistoryRecord(entry.resource))
+
+        def added(history: HistoryRecord) -> HistoryRecord:
+            kept = [item for item in history.entries[1 - _KEPT :] if item.started >= oldest]
+            return replace(history, entries=(*kept, entry))
+
+        self._store.histories.change(scope, entry.resource, added)
 
     def end(
-        self, scope: Scope, activity: str, *, failure: str | None = None, details: str | None = None
+        self, scope: Scope, target: TargetRecord, *, failure: str | None = None, details: str | None = None
     ) -> None:
-        """End an activity in progress, if it still exists."""
-        self._store.activities.change(scope, activity, lambda record: _ended(record, failure, details))
+        """End a target's activity in progress, if there is one."""
 
-    def _newest(self, scope: Scope, target: TargetId) -> list[ActivityRecord]:
-        records = [record for record in self._store.activities.within(scope) if record.target == target]
-        return sorted(records, key=lambda record: record.started, reverse=True)
+        def ended(history: HistoryRecord) -> HistoryRecord:
+            entries = (
+                _ended(entry, failure, details) if entry.id == target.activity else entry
+                for entry in history.entries
+            )
+            return replace(history, entries=tuple(entries))
+
+        self._store.histories.change(scope, target.resource, ended)
+
+    def find(self, scope: Scope, target: TargetRecord) -> ActivityRecord | None:
+        """Return a target's activity in progress."""
+        history = self._store.histories.get(scope, target.resource)
+        entries = () if history is None else reversed(history.entries)
+        return next((entry for entry in entries if entry.id == target.activity), None)
 
 
-def scaling_activity(target: TargetId, decision: ScalingDecision, *, base: int) -> ActivityRecord:
+def scaling_activity(resource: str, decision: ScalingDecision, *, base: int) -> ActivityRecord:
     """Return the activity of a policy."""
     proposal = decision.proposal
     cooldown_s = proposal.cooldown_out_s if decision.capacity > base else proposal.cooldown_in_s
     return replace(
-        _setting(target, decision.capacity, base, _triggered(decision)),
+        _setting(resource, decision.capacity, base, _triggered(decision)),
         cooldown_s=cooldown_s,
     )
 
 
-def limits_activity(target: TargetId, count: int, *, base: int) -> ActivityRecord:
+def limits_activity(resource: str, count: int, *, base: int) -> ActivityRecord:
     """Return the activity that brings a capacity between its limits."""
     side = "minimum" if count > base else "maximum"
-    return _setting(target, count, base, f"{side} capacity was set to {count}")
+    return _setting(resource, count, base, f"{side} capacity was set to {count}")
 
 
-def not_scaled(target: TargetId, decision: ScalingDecision) -> ActivityRecord:
+def not_scaled(resource: str, decision: ScalingDecision) -> ActivityRecord:
     """Return the entry of a policy that changes nothing."""
     return _entry(
-        target,
+        resource,
         "Attempting to scale due to alarm triggered",
         _triggered(decision),
         StatusCode="Failed",
@@ -105,13 +120,13 @@ def not_scaled(target: TargetId, decision: ScalingDecision) -> ActivityRecord:
 
 
 def schedule_activity(
-    target: TargetId, action: str, limits: Mapping[str, int], *, failure: str | None
+    resource: str, action: str, limits: Mapping[str, int], *, failure: str | None
 ) -> ActivityRecord:
     """Return the entry of a scheduled action."""
     names = {"MinCapacity": "min capacity", "MaxCapacity": "max capacity"}
     text = " and ".join(f"{names[name]} to {limits[name]}" for name in names if name in limits) or "no limit"
     return _entry(
-        target,
+        resource,
         f"Setting {text}",
         f"scheduled action name {action} was triggered",
         StatusCode="Failed" if failure else "Successful",
@@ -120,10 +135,10 @@ def schedule_activity(
     )
 
 
-def _setting(target: TargetId, count: int, base: int, cause: str) -> ActivityRecord:
+def _setting(resource: str, count: int, base: int, cause: str) -> ActivityRecord:
     """Return an activity that SageMaker has been asked for."""
     record = _entry(
-        target,
+        resource,
         f"Setting desired instance count to {count}.",
         cause,
         StatusCode="InProgress",
@@ -153,8 +168,8 @@ def _triggered(decision: ScalingDecision) -> str:
     return f"monitor alarm {proposal.alarm} in state {proposal.state} triggered policy {proposal.policy}"
 
 
-def _entry(target: TargetId, description: str, cause: str, **fields: Any) -> ActivityRecord:
-    return ActivityRecord(target=target, fields={"Description": description, "Cause": cause, **fields})
+def _entry(resource: str, description: str, cause: str, **fields: Any) -> ActivityRecord:
+    return ActivityRecord(resource=resource, fields={"Description": description, "Cause": cause, **fields})
 
 
 _LOOKS_A_MINUTE = 6
@@ -173,7 +188,7 @@ class Scaler:
         history: History,
         endpoints: Endpoints,
         read_alarm: Callable[[Scope, str], AlarmReading | None],
-        remove_target: Callable[[Scope, TargetId, str], None],
+        remove_target: Callable[[Scope, str, str], None],
         time_scale: TimeScale,
     ) -> None:
         """`remove_target` gets the reason, which ends the target's activity in progress."""
@@ -202,9 +217,11 @@ class Scaler:
 
     def alarmed(self, alarm: AlarmRecord, action: str) -> str | None:
         """Note that an alarm triggers a policy; return why it does not."""
-        arn = policy_arn_in(action)
-        policy = next((item for item in self._store.policies.within(alarm.scope) if item.arn == arn), None)
-        if policy is None:
+        arn = action.partition(CREATED_BY)[0]
+        resource, _, name = arn.partition(f":resource/{NAMESPACE}/")[2].partition(":policyName/")
+        target = self._store.targets.get(alarm.scope, resource)
+        policy = None if target is None else target.policies.get(name)
+        if policy is None or policy.arn != arn:
             return f"No scaling policy found for ARN {arn}"
         with self._lock:
             self._triggered.append((alarm.scope, policy, alarm.name))
@@ -217,13 +234,13 @@ class Scaler:
             triggered, self._triggered = self._triggered, []
         by_target: dict[tuple[Scope, str], list[Triggered]] = defaultdict(list)
         for scope, policy, alarm in triggered:
-            by_target[scope, policy.target.name].append((policy, alarm))
+            by_target[scope, policy.resource].append((policy, alarm))
         for scope, target in self._store.targets.everywhere():
             try:
                 self._run_schedules(scope, target, now)
                 self._look_at(scope, target, by_target[scope, target.name], now)
             except Exception:  # an error in one target must not stop the others
-                log.exception("scaling %s", target.target.resource)
+                log.exception("scaling %s", target.resource)
 
     def _run(self) -> None:
         pause = max(_SHORTEST_PAUSE_S, self._time_scale.lasting(REAL_MINUTE_S) / _LOOKS_A_MINUTE)
@@ -234,12 +251,12 @@ class Scaler:
                 self.look(time.time())
 
     def _look_at(self, scope: Scope, target: TargetRecord, triggered: list[Triggered], now: float) -> None:
-        capacity = self._endpoints.capacity_of(scope, *target.target.variant)
+        capacity = self._endpoints.capacity_of(scope, *target.variant)
         if capacity is None:
             reason = "The endpoint or its variant no longer exists."
             if target.attached:
-                log.info("%s is gone: deregistering it", target.target.resource)
-                self._remove_target(scope, target.target, reason)
+                log.info("%s is gone: deregistering it", target.resource)
+                self._remove_target(scope, target.resource, reason)
             elif target.activity:
                 self._end(scope, target, reason)
             return
@@ -259,13 +276,13 @@ class Scaler:
         """Run the due actions of a target; after an interruption, each one once, for its last time."""
         due = [
             (record.since + self._time_scale.lasting(at - record.since), at, record)
-            for record in self._store.scheduled.within(scope)
-            if record.target == target.target and (at := due_time(record, now, self._time_scale)) is not None
+            for record in target.schedules.values()
+            if (at := due_time(record, now, self._time_scale)) is not None
         ]
         for _, at, record in sorted(due, key=lambda item: item[0]):
             if not target.suspends("ScheduledScalingSuspended"):
                 self._set_limits(scope, target, record)
-            self._store.scheduled.change(scope, record.name, partial(replace, done=at))
+            self._store.targets.change(scope, target.name, partial(_done, name=record.name, at=at))
 
     def _set_limits(self, scope: Scope, target: TargetRecord, action: ScheduledRecord) -> None:
         limits, failure = action.fields["ScalableTargetAction"], None
@@ -279,7 +296,7 @@ class Scaler:
 
         self._store.targets.change(scope, target.name, limited)
         name = action.fields["ScheduledActionName"]
-        self._history.add(scope, schedule_activity(target.target, name, limits, failure=failure))
+        self._history.add(scope, schedule_activity(target.resource, name, limits, failure=failure))
 
     def _limit(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
         """Bring a capacity between its limits; if that fails, try again in a minute."""
@@ -292,7 +309,7 @@ class Scaler:
 
         self._store.targets.change(scope, target.name, tried)
         if again is not None:
-            self._begin(scope, target, limits_activity(target.target, count, base=capacity.desired))
+            self._begin(scope, target, limits_activity(target.resource, count, base=capacity.desired))
 
     def _scale(
         self,
@@ -311,44 +328,39 @@ class Scaler:
             out_suspended=target.suspends("DynamicScalingOutSuspended"),
             in_suspended=target.suspends("DynamicScalingInSuspended"),
         )
-        tracking = [
-            policy
-            for policy in self._store.policies.within(scope)
-            if policy.target == target.target and policy.kind == TRACKING
-        ]
+        tracking = [policy for policy in target.policies.values() if policy.kind == TRACKING]
         proposals = proposals_of(triggered, tracking, lambda name: self._read_alarm(scope, name), situation)
         decision = decide(situation, list(proposals))
         if decision is None:
             return
         if decision.reason is None:
-            self._begin(scope, target, scaling_activity(target.target, decision, base=capacity.desired))
+            self._begin(scope, target, scaling_activity(target.resource, decision, base=capacity.desired))
             return
         # As on AWS, a repeated reason is recorded once.
-        last, entry = self._history.last(scope, target.target), not_scaled(target.target, decision)
+        last, entry = self._history.last(scope, target.resource), not_scaled(target.resource, decision)
         if last is None or last.fields.get("NotScaledReasons") != entry.fields["NotScaledReasons"]:
             self._history.add(scope, entry)
 
     def _begin(self, scope: Scope, target: TargetRecord, activity: ActivityRecord) -> None:
-        log.info(
-            "%s: %s %s", target.target.resource, activity.fields["Description"], activity.fields["Cause"]
-        )
+        log.info("%s: %s %s", target.resource, activity.fields["Description"], activity.fields["Cause"])
         self._history.add(scope, activity)
-        if self._change(scope, target, activity=activity.name) is None:
-            self._history.end(scope, activity.name, failure="The scalable target was deregistered.")
+        begun = replace(target, activity=activity.id)
+        if self._change(scope, target, activity=activity.id) is None:
+            self._history.end(scope, begun, failure="The scalable target was deregistered.")
             return
-        endpoint, variant = target.target.variant
+        endpoint, variant = target.variant
         capacity = {"VariantName": variant, "DesiredInstanceCount": activity.wanted}
         request = {"EndpointName": endpoint, "DesiredWeightsAndCapacities": [capacity]}
         try:
             self._endpoints.update_weights_and_capacities(scope, request)
         except ServiceError as error:
             failure = f"{error.message} (Service: AmazonSageMaker; {error.code})"
-            self._end(scope, replace(target, activity=activity.name), failure)
+            self._end(scope, begun, failure)
 
     def _conclude(self, scope: Scope, target: TargetRecord, capacity: VariantCapacity, now: float) -> None:
         """End the activity in progress: SageMaker has settled."""
-        activity = self._store.activities.get(scope, target.activity)
-        if activity is None or capacity.desired != activity.wanted:
+        activity = self._history.find(scope, target)
+        if activity is None or activity.wanted is None or capacity.desired != activity.wanted:
             self._end(scope, target, capacity.failure or "The endpoint has another instance count.")
             return
         if activity.cooldown_s is not None:
@@ -363,9 +375,16 @@ class Scaler:
     def _end(
         self, scope: Scope, target: TargetRecord, failure: str | None, *, details: str | None = None
     ) -> None:
-        self._history.end(scope, target.activity, failure=failure, details=details)
+        self._history.end(scope, target, failure=failure, details=details)
         self._change(scope, target, activity="")
 
     def _change(self, scope: Scope, target: TargetRecord, **changes: Any) -> TargetRecord | None:
         """Change a target's record; return None if it was deregistered meanwhile."""
         return self._store.targets.change(scope, target.name, lambda record: replace(record, **changes))
+
+
+def _done(target: TargetRecord, *, name: str, at: float) -> TargetRecord:
+    """Note until when a scheduled action has run, if it was not deleted meanwhile."""
+    if name not in target.schedules:
+        return target
+    return replace(target, schedules={**target.schedules, name: replace(target.schedules[name], done=at)})

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, cast
+from weakref import WeakKeyDictionary
 
 from moto.cloudwatch.exceptions import ResourceNotFound, ValidationError
 from moto.cloudwatch.models import CloudWatchBackend, cloudwatch_backends
@@ -133,32 +134,33 @@ class AlarmRecord:
         note(self.record, "Action", summary, outcome, time.time())
 
 
-_read: dict[int, tuple[Any, AlarmRecord]] = {}
+_specs: WeakKeyDictionary[Any, AlarmSpec] = WeakKeyDictionary()
 
 
 def held_alarms() -> dict[tuple[Scope, str], AlarmRecord]:
-    """Return all alarms of all scopes. Cheap to call repeatedly."""
+    """Return all alarms of all scopes."""
     backends: list[tuple[str, str, Any]] = list(cloudwatch_backends.iter_backends())
-    records = {
-        (Scope(account, region), alarm.name): alarm
+    return {
+        (scope, alarm.name): held_alarm(scope, alarm)
         for account, region, backend in backends
+        for scope in (Scope(account, region),)
         for alarm in list(backend.alarms.values())
         if hasattr(alarm, "given")
     }
-    gone = _read.keys() - {id(alarm) for alarm in records.values()}
-    for number in gone:
-        del _read[number]
-    return {key: held_alarm(key[0], alarm) for key, alarm in records.items()}
+
+
+def find_alarm(scope: Scope, name: str) -> AlarmRecord | None:
+    """Return an alarm; None if it does not exist."""
+    alarm = cloudwatch_backends[scope.account][scope.region].alarms.get(name)
+    return None if alarm is None else held_alarm(scope, alarm)
 
 
 def held_alarm(scope: Scope, alarm: Any) -> AlarmRecord:
     """Return a view of one of moto's alarms; its definition is parsed once."""
-    cached = _read.get(id(alarm))
-    if cached is not None and cached[0] is alarm:
-        return cached[1]
-    record = AlarmRecord(scope, alarm, read_alarm(alarm.given))
-    _read[id(alarm)] = alarm, record
-    return record
+    spec = _specs.get(alarm)
+    if spec is None:
+        spec = _specs[alarm] = read_alarm(alarm.given)
+    return AlarmRecord(scope, alarm, spec)
 
 
 def note(alarm: Any, kind: str, summary: str, data: Mapping[str, Any], at: float) -> None:

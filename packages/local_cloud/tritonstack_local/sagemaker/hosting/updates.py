@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from tritonstack_local.cloudwatch.moto_alarms import find_alarm
 from tritonstack_local.sagemaker.dependencies import Dependencies
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, TrafficSplit
 from tritonstack_local.sagemaker.hosting.supply import CloudEndingError, InstanceSupply, LaunchFailedError
 from tritonstack_local.sagemaker.records import StageStatus, UpdateStage, now
 from tritonstack_local.scope import Scope
-from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ReplyError, validation_exception
 
 Counts = Mapping[str, int]
@@ -187,14 +185,6 @@ def _share(active: Counts, new: Counts) -> float:
     return sum(active.values()) / sum(new.values())
 
 
-def alarm_states(clients: Clients, scope: Scope, names: Sequence[str]) -> dict[str, str]:
-    """Return the states of alarms in this cloud's CloudWatch; missing ones are omitted."""
-    if not names:
-        return {}
-    response = clients.client("cloudwatch", scope).describe_alarms(AlarmNames=list(names))
-    return {alarm["AlarmName"]: alarm["StateValue"] for alarm in response["MetricAlarms"]}
-
-
 # Poll interval of alarms, in real seconds.
 _POLL_S = 0.25
 
@@ -223,7 +213,7 @@ class Update:
 
     def carry_out(self) -> None:
         """Replace the old fleet by the new one, or raise UpdateFailedError or LaunchFailedError."""
-        self._existing_alarms()
+        self._firing_alarms()
         old = self.traffic.fleet
         self.traffic.announce(self.fleet)
         for step in self.rollout.steps:
@@ -253,21 +243,16 @@ class Update:
         self.traffic.withdraw()
         self.supply.retire(self.fleet)
 
-    def _existing_alarms(self) -> dict[str, str]:
-        """Return the states of the rollout's alarms; a missing alarm is an error."""
-        try:
-            states = alarm_states(self.dependencies.clients, self.scope, self.rollout.alarms)
-        except (ClientError, BotoCoreError) as error:
-            raise UpdateFailedError(
-                f"The alarms of the auto-rollback configuration could not be read: {error}"
-            ) from error
-        missing = [name for name in self.rollout.alarms if name not in states]
+    def _firing_alarms(self) -> list[str]:
+        """Return the rollout's alarms that are in the ALARM state; a missing alarm is an error."""
+        alarms = {name: find_alarm(self.scope, name) for name in self.rollout.alarms}
+        missing = [name for name, alarm in alarms.items() if alarm is None]
         if missing:
             raise UpdateFailedError(
                 f"The alarms of the auto-rollback configuration do not exist: {', '.join(missing)}. Create "
                 "them, or name others."
             )
-        return states
+        return [name for name, alarm in alarms.items() if alarm is not None and alarm.state == "ALARM"]
 
     def _grow(self, step: RolloutStep) -> None:
         present = _present(self.fleet)
@@ -293,8 +278,7 @@ class Update:
         self._spend(step.wait_s)
 
     def _check_alarms(self) -> None:
-        states = self._existing_alarms()
-        firing_alarms = [name for name in self.rollout.alarms if states[name] == "ALARM"]
+        firing_alarms = self._firing_alarms()
         if firing_alarms:
             raise UpdateFailedError(
                 "The deployment was rolled back, because CloudWatch alarms of its auto-rollback "
