@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tritonstack.base.yaml import load_yaml
-from tritonstack_local.cloudformation.providers import ec2, iam, sagemaker, services
+from tritonstack_local.cloudformation.providers import sagemaker, services
 from tritonstack_local.cloudformation.providers.base import (
     Creation,
     Deletion,
@@ -28,8 +28,8 @@ from tritonstack_local.sagemaker.rules import NO_COMPONENTS
 from tritonstack_local.service.errors import sentence
 
 _TYPES = Path(__file__).with_name("resource_types.yaml")
-_CLASSES = {**ec2.CLASSES, **iam.CLASSES, **sagemaker.CLASSES, **services.CLASSES}
-_LISTS = ("unchangeable", "unsent", "volatile_attributes")
+_CLASSES = {**sagemaker.CLASSES, **services.CLASSES}
+_LISTS = ("items", "keys", "unchangeable", "unsent", "volatile_attributes")
 _PROJECT = "AWS::CodeBuild::Project"
 
 

@@ -16,7 +16,6 @@ from botocore.exceptions import ClientError
 from tritonstack.base.errors import aws_error_code
 from tritonstack_local.cloudformation.evaluation import StackIdentity
 from tritonstack_local.cloudformation.providers.values import flag, shape_named, text, to_api, unknown_members
-from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 
 Members = Mapping[str, "Members | None"]
@@ -34,9 +33,9 @@ class UnchangeableError(ProviderError):
 class Property:
     """One property of a resource type.
 
-    `shape` is the botocore shape of its value (see shapes.py); `members` lists the members if
+    `shape` is the botocore shape of its value (see values.py); `members` lists the members if
     CloudFormation's structure differs from the API's. Without either, the value is passed on unchanged, or,
-    with `as_text`, as a string; objects as JSON.
+    with `as_text`, as a string; objects as JSON. A `flag` is passed on if it is true.
 
     `reason` is a sentence on the limits of its effect, required if `effect` is False. `inner` holds such
     sentences of members, by their path below the property.
@@ -48,6 +47,9 @@ class Property:
     effect: bool = True
     required: bool = False
     as_text: bool = False
+    flag: bool = False
+    absent: Any = None
+    """What `update_operation` sets once the template no longer has the property."""
     reason: str = ""
     inner: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,7 +86,7 @@ class ResourceRequest:
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of this resource's account and region."""
-        return self.clients.client(service, Scope(self.stack.account, self.stack.region))
+        return self.clients.client(service, self.stack.scope)
 
     def api(self, *names: str) -> dict[str, Any]:
         """Return the properties of these names that are set, in the API's format."""
@@ -95,13 +97,11 @@ class ResourceRequest:
         declared, value = self.specification[name], self.properties.get(name)
         if value in (None, [], {}):
             return None
+        if declared.flag:
+            return flag(value) or None
         if declared.as_text:
             return text(value)
         return value if declared.shape is None else to_api(value, shape_named(declared.shape))
-
-    def flag(self, name: str) -> bool:
-        """Return a boolean property, in any spelling; False if it is not set."""
-        return flag(self.properties.get(name, False))
 
     def generated_name(self, form: Name) -> str:
         """Return `<stack>-<logical id>-<twelve random letters and digits>`, cut to the maximum length."""
@@ -130,7 +130,7 @@ class PropertySetting:
     """A property that operation `put` sets in `argument`; `remove` removes it, or `default` replaces it."""
 
     put: str
-    argument: str
+    argument: str = ""
     remove: str = ""
     default: Any = None
     write: Callable[[Any], Any] = lambda value: value
@@ -140,7 +140,7 @@ class PropertySetting:
 
     def arguments(self, value: Any) -> dict[str, Any]:
         """Return the arguments of `put`."""
-        return {self.argument: self.write(value), **self.fixed}
+        return {**({self.argument: self.write(value)} if self.argument else {}), **self.fixed}
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,12 @@ class Creation:
 class Deletion:
     """The operation that deletes a resource, and the error codes that say that it is gone."""
 
-    operation: str
+    operation: str = ""
     gone: str = ""
     takes_list: bool = False
     """Whether the operation takes a list of identifiers."""
+    passes: Mapping[str, str] = field(default_factory=dict)
+    """Properties that only apply to the deletion, with the arguments that take them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,8 +193,8 @@ class Provider:
     """Creates, changes, and deletes resources of one CloudFormation type.
 
     Most types are described by these fields alone; the others override methods. A property is either the
-    name, or in `settings`, or one of the tags; the others are arguments of the operations of `creation`,
-    `put_operation`, and `update_operation`, as far as the type has these.
+    name, or in `settings`, `items`, or `unsent`, or one of the tags; the others are arguments of the
+    operations of `creation`, `put_operation`, and `update_operation`, as far as the type has these.
 
     `create` creates the resource and returns its physical id at once, so that later failures can be rolled
     back. `settle`, after `create` and `update`, applies all settings and waits until the resource is stable.
@@ -201,16 +203,24 @@ class Provider:
 
     type_name: str
     properties: Mapping[str, Property]
+    service: str = ""
+    """boto3's name of the service, if it is not in the type's name."""
     identifier: str = ""
     """The argument of the service's operations that takes the physical id."""
+    keys: tuple[str, ...] = ()
+    """Properties that the service's operations need to find the resource."""
     name: Name = Name()
     creation: Creation | None = None
     """Without one, there is nothing to create before `settle`, and the name is the physical id."""
     put_operation: str = ""
     """Sets all arguments, after `create` and after `update`."""
     update_operation: str = ""
-    deletion: Deletion = Deletion("")
+    update_fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `update_operation`."""
+    deletion: Deletion = Deletion()
     settings: Mapping[str, PropertySetting] = field(default_factory=dict)
+    items: tuple[str, ...] = ()
+    """Lists whose items are set one by one, by `put_item` and `remove_item`."""
     tagging: Tagging | None = None
     unsent: tuple[str, ...] = ()
     """Properties that are not passed to the service."""
@@ -219,19 +229,13 @@ class Provider:
     unchangeable: tuple[str, ...] = ()
     """Properties that can be changed on AWS, but not here."""
     attributes: Mapping[str, str] = field(default_factory=dict)
-    """Values of `Fn::GetAtt`: formats of properties, `id`, `name`, `account`, and `region`. Empty ones are
-    looked up by `read`."""
+    """Values of `Fn::GetAtt`: formats of properties, `id`, `name`, `account`, and `region`."""
     volatile_attributes: tuple[str, ...] = ()
     """Attributes that an update in place may change."""
     kept_only: str = ""
     """Why resources of this type have no effect, if so."""
     maps_tags: bool = False
     """Whether `Tags` is a mapping; for most types it is a list of pairs."""
-
-    @property
-    def service(self) -> str:
-        """boto3's name of the service."""
-        return self.type_name.split("::")[1].lower()
 
     def create(self, request: ResourceRequest) -> str:
         """Create the resource, if that takes an operation, and return its physical id."""
@@ -243,7 +247,7 @@ class Provider:
         named = {argument: name} if argument else {}
         answer = self.call(request, self.creation.operation, **named, **self.arguments(request))
         for part in path.split(".") if path else ():
-            answer = answer[part]
+            answer = answer[int(part) if isinstance(answer, list) else part]
         return str(answer) if path else name
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
@@ -254,55 +258,88 @@ class Provider:
         for name, setting in self.settings.items():
             if (value := request.value(name)) is not None:
                 self.call(request, setting.put, **target, **setting.arguments(value))
+        for item in self.items_of(request):
+            self.put_item(request, physical_id, item)
         if request.tags:
             self.add_tags(request, physical_id)
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Update the resource, and remove settings that the template no longer has."""
-        self.reject_changes(request, previous)
+        """Update the resource, and remove what the template no longer has."""
+        before, after = previous.properties, request.properties
+        if changed := [name for name in self.unchangeable if before.get(name) != after.get(name)]:
+            raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
         target = self.target(request, physical_id)
+        removed = {name for name in self.properties if previous.value(name) is not None}
+        removed = {name for name in removed if request.value(name) is None}
         if self.update_operation:
-            self.call(request, self.update_operation, **target | self.arguments(request))
+            absent = {name: self.properties[name].absent for name in removed}
+            absent = self._cased({name: value for name, value in absent.items() if value is not None})
+            arguments = target | absent | self.arguments(request)
+            self.call(request, self.update_operation, **arguments, **self.update_fixed)
         for name, setting in self.settings.items():
-            if previous.value(name) is None or request.value(name) is not None:
-                continue
-            if setting.remove:
+            if name in removed and setting.remove:
                 self.call(request, setting.remove, **target)
-            elif setting.default is not None:
+            elif name in removed and setting.default is not None:
                 self.call(request, setting.put, **target, **setting.arguments(setting.default))
+        kept = self.items_of(request)
+        for item in self.items_of(previous):
+            if item not in kept:
+                self.remove_item(request, physical_id, item)
         if keys := sorted(previous.tags.keys() - request.tags.keys()):
             self.remove_tags(request, physical_id, keys)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
         """Remove the resource and wait until it is gone."""
+        for item in self.items_of(request):
+            with ignoring(self.deletion.gone):
+                self.remove_item(request, physical_id, item)
         if not self.deletion.operation:
             return
         target: dict[str, Any] = self.target(request, physical_id)
         if self.deletion.takes_list:
             target = {f"{name}s": [value] for name, value in target.items()}
+        passed = request.api(*self.deletion.passes)
+        target |= {self.deletion.passes[name]: value for name, value in passed.items()}
         with ignoring(self.deletion.gone):
             self.call(request, self.deletion.operation, **target)
 
     def call(self, request: ResourceRequest, operation: str, **arguments: Any) -> Any:
         """Call an operation of the service."""
-        return getattr(request.client(self.service), operation)(**arguments)
+        service = self.service or self.type_name.split("::")[1].lower()
+        return getattr(request.client(service), operation)(**arguments)
 
-    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
+    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         """Return the arguments that name the resource."""
-        return {self.identifier: physical_id}
+        named = {self.identifier: physical_id} if self.identifier else {}
+        return self._cased(request.api(*self.keys)) | named
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the arguments that set up the resource, without its settings and tags."""
-        others = {self.name.property, *self.unsent, *self.settings, *(["Tags"] if self.tagging else [])}
-        given = request.api(*(name for name in self.properties if name not in others))
-        return {small(name): value for name, value in given.items()} if self.camel_case else given
+        others = {self.name.property, *self.unsent, *self.settings, *self.items, *self.deletion.passes}
+        others |= {"Tags"} if self.tagging else set()
+        return self._cased(request.api(*(name for name in self.properties if name not in others)))
+
+    def _cased(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {small(name): value for name, value in arguments.items()} if self.camel_case else arguments
+
+    def items_of(self, request: ResourceRequest) -> list[Any]:
+        """Return everything that is set item by item."""
+        return [item for name in self.items for item in request.value(name) or ()]
+
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        """Set an item, which may be set already."""
+        raise NotImplementedError
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        """Remove an item."""
+        raise NotImplementedError
 
     def add_tags(self, request: ResourceRequest, physical_id: str) -> None:
         """Set the template's tags."""
         if self.tagging is not None:
-            target = self._tag_target(request, physical_id, self.tagging)
+            tags = {self.tagging.tags: self.tagging.write(request.tags)}
             self.call(
-                request, self.tagging.add, **target, **{self.tagging.tags: self.tagging.write(request.tags)}
+                request, self.tagging.add, **self._tag_target(request, physical_id, self.tagging), **tags
             )
 
     def remove_tags(self, request: ResourceRequest, physical_id: str, keys: list[str]) -> None:
@@ -356,12 +393,6 @@ class Provider:
             if declared.required and name not in properties:
                 yield f"{logical_id}: {self.type_name} needs property {name}"
 
-    def reject_changes(self, request: ResourceRequest, previous: ResourceRequest) -> None:
-        """Reject changes of properties that can be neither changed nor replaced."""
-        before, after = previous.properties, request.properties
-        if changed := [name for name in self.unchangeable if before.get(name) != after.get(name)]:
-            raise UnchangeableError(f"{', '.join(changed)} cannot be changed once the resource exists")
-
     def _tag_target(self, request: ResourceRequest, physical_id: str, tagging: Tagging) -> dict[str, str]:
         return {name: self.formatted(request, physical_id, value) for name, value in tagging.target.items()}
 
@@ -369,12 +400,6 @@ class Provider:
 def small(name: str) -> str:
     """Return a name with a small first letter."""
     return f"{name[0].lower()}{name[1:]}"
-
-
-def removed_items(request: ResourceRequest, previous: ResourceRequest, name: str) -> list[Any]:
-    """Return the items that an update removes from a list."""
-    kept = request.properties.get(name, [])
-    return [item for item in previous.properties.get(name, []) if item not in kept]
 
 
 @contextmanager

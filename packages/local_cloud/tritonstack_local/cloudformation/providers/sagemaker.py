@@ -15,32 +15,28 @@ from tritonstack_local.cloudformation.providers.base import Provider, ProviderEr
 from tritonstack_local.sagemaker.rules import template_rejection
 
 
-class SageMakerProvider(Provider):
+class _SageMaker(Provider):
     """A resource whose tags can change. Identifier: its ARN, which is also what `Ref` returns."""
 
     def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
-        """Return the resource's name, which SageMaker's operations take."""
         return {self.identifier: self.name_of(request, physical_id)}
 
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the arguments of a new resource."""
         return {**super().arguments(request), **request.api("Tags")}
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
         """Do nothing: the resource is complete when it is created."""
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change the tags."""
         super().update(request, physical_id, previous)
         super().settle(request, physical_id)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the resource."""
-        with ignoring_missing():
+        with _ignoring_missing():
             super().delete(request, physical_id)
 
 
-class ImmutableProvider(SageMakerProvider):
+class _Immutable(_SageMaker):
     """Models and endpoint configurations, of which only the tags can change."""
 
     def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
@@ -52,7 +48,7 @@ class ImmutableProvider(SageMakerProvider):
 
 
 @contextmanager
-def ignoring_missing() -> Iterator[None]:
+def _ignoring_missing() -> Iterator[None]:
     """Run a deletion; a missing resource counts as success. SageMaker has no code for it."""
     try:
         yield
@@ -67,7 +63,7 @@ _BUSY = {"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EndpointProvider(SageMakerProvider):
+class _Endpoint(_SageMaker):
     """Endpoints, of which all but the name can change.
 
     An endpoint that is InService with another configuration has rolled back. AWS does not document whether
@@ -79,7 +75,6 @@ class EndpointProvider(SageMakerProvider):
     rollback_fails_update: bool = False
 
     def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Wait until the endpoint is in service."""
         name = self.name_of(request, physical_id)
         endpoint = _wait(request, name, cancelled=request.cancelled.is_set)
         rolled_back = endpoint["EndpointConfigName"] != request.properties["EndpointConfigName"]
@@ -88,7 +83,6 @@ class EndpointProvider(SageMakerProvider):
             raise ProviderError(f"Endpoint {name} is {endpoint['EndpointStatus']}: {reason}")
 
     def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Update the endpoint's configuration and tags."""
         super().update(request, physical_id, previous)
         name = self.name_of(request, physical_id)
         current = _wait(request, name, cancelled=lambda: False)
@@ -99,9 +93,8 @@ class EndpointProvider(SageMakerProvider):
         request.client("sagemaker").update_endpoint(EndpointName=name, **settings)
 
     def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the endpoint and wait until it is gone."""
         name = self.name_of(request, physical_id)
-        with ignoring_missing():
+        with _ignoring_missing():
             _wait(request, name, cancelled=lambda: False)
             request.client("sagemaker").delete_endpoint(EndpointName=name)
             endpoint = _wait(request, name, cancelled=lambda: False)
@@ -120,7 +113,7 @@ def _wait(request: ResourceRequest, name: str, *, cancelled: Callable[[], bool])
 
 
 CLASSES: Mapping[str, type[Provider]] = {
-    "AWS::SageMaker::Endpoint": EndpointProvider,
-    "AWS::SageMaker::EndpointConfig": ImmutableProvider,
-    "AWS::SageMaker::Model": ImmutableProvider,
+    "AWS::SageMaker::Endpoint": _Endpoint,
+    "AWS::SageMaker::EndpointConfig": _Immutable,
+    "AWS::SageMaker::Model": _Immutable,
 }

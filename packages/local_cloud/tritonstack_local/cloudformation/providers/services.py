@@ -1,125 +1,59 @@
-"""Types of other services whose resources take more than the calls in resource_types.yaml."""
+"""Types whose resources take more than the calls in resource_types.yaml; SageMaker's are in sagemaker.py."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tritonstack_local.cloudformation.providers.base import (
     Provider,
     ProviderError,
     ResourceRequest,
+    Tagging,
     ignoring,
-    removed_items,
     small,
 )
-from tritonstack_local.cloudformation.providers.values import shape_named, to_api
+from tritonstack_local.cloudformation.providers.values import shape_named, text, to_api
 from tritonstack_local.codebuild.unsupported import project_rejection
 
-_SERVICE = "application-autoscaling"
-_KEY = ("ServiceNamespace", "ResourceId", "ScalableDimension")
-_CONFIGURATIONS = ("StepScalingPolicyConfiguration", "TargetTrackingScalingPolicyConfiguration")
 
-
-class ScalingProvider(Provider):
-    """A type of Application Auto Scaling."""
-
-    @property
-    def service(self) -> str:
-        """boto3's name of the service."""
-        return _SERVICE
-
-
-class ScalableTargetProvider(ScalingProvider):
-    """Identifier: `resource id|dimension|namespace`."""
-
+class _ScalableTarget(Provider):
     def create(self, request: ResourceRequest) -> str:
-        """Return the identifier; `settle` registers the target."""
-        target = self.target(request, "")
-        return "|".join((target["ResourceId"], target["ScalableDimension"], target["ServiceNamespace"]))
+        return "|".join(request.properties[name] for name in self.keys)
 
-    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
-        """Return the arguments that name the target."""
-        return request.api(*_KEY)
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        return super().arguments(request) | ({"Tags": request.tags} if request.tags else {})
 
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Register the target with its limits, and put its scheduled actions."""
-        scaling = request.client(_SERVICE)
-        settings = request.api(*_KEY, "MinCapacity", "MaxCapacity")
-        tags = {"Tags": request.tags} if request.tags else {}
-        scaling.register_scalable_target(**settings, **tags)
-        for action in request.value("ScheduledActions") or []:
-            scaling.put_scheduled_action(**self.target(request, physical_id), **action)
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        self.call(request, "put_scheduled_action", **self.target(request, ""), **item)
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Delete scheduled actions and tags that the template no longer has."""
-        self._delete_actions(previous, _actions(previous) - _actions(request))
-        super().update(request, physical_id, previous)
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        name = {"ScheduledActionName": item["ScheduledActionName"]}
+        self.call(request, "delete_scheduled_action", **self.target(request, ""), **name)
 
     def remove_tags(self, request: ResourceRequest, physical_id: str, keys: list[str]) -> None:
         """Remove tags; they belong to an ARN that only Application Auto Scaling knows."""
-        scaling = request.client(_SERVICE)
-        targets = scaling.describe_scalable_targets(
-            **request.api("ServiceNamespace", "ScalableDimension"),
-            ResourceIds=[request.properties["ResourceId"]],
-        )
+        named = request.api("ServiceNamespace", "ScalableDimension")
+        ids = [request.properties["ResourceId"]]
+        targets = self.call(request, "describe_scalable_targets", **named, ResourceIds=ids)
         for target in targets["ScalableTargets"]:
-            scaling.untag_resource(ResourceARN=target["ScalableTargetARN"], TagKeys=keys)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Delete the scheduled actions and deregister the target."""
-        self._delete_actions(request, _actions(request))
-        super().delete(request, physical_id)
-
-    def _delete_actions(self, request: ResourceRequest, names: set[str]) -> None:
-        for name in sorted(names):
-            with ignoring(self.deletion.gone):
-                request.client(_SERVICE).delete_scheduled_action(
-                    **self.target(request, ""), ScheduledActionName=name
-                )
+            self.call(request, "untag_resource", ResourceARN=target["ScalableTargetARN"], TagKeys=keys)
 
 
-def _actions(request: ResourceRequest) -> set[str]:
-    return {action["ScheduledActionName"] for action in request.properties.get("ScheduledActions", [])}
-
-
-class ScalingPolicyProvider(ScalingProvider):
-    """Identifier: the policy's ARN."""
-
-    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
-        """Return the arguments that name the policy."""
+class _ScalingPolicy(Provider):
+    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
         resource, dimension, namespace = request.properties["ScalingTargetId"].split("|")
-        named = dict(zip(_KEY, (namespace, resource, dimension), strict=True))
-        return named | request.api("PolicyName")
-
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return what the policy does."""
-        return request.api("PolicyType", *_CONFIGURATIONS)
+        target = {"ResourceId": resource, "ScalableDimension": dimension, "ServiceNamespace": namespace}
+        return target | request.api("PolicyName")
 
     def create(self, request: ResourceRequest) -> str:
-        """Put the policy."""
-        answer = self.call(
-            request, self.update_operation, **self.target(request, ""), **self.arguments(request)
-        )
-        return str(answer["PolicyARN"])
+        arguments = self.target(request, "") | self.arguments(request)
+        return str(self.call(request, self.update_operation, **arguments)["PolicyARN"])
 
 
-# Values that an update sends for removed properties.
-_ABSENT: Mapping[str, Any] = {
-    "Cache": {"type": "NO_CACHE"},
-    "ConcurrentBuildLimit": -1,
-    "Description": "",
-    "LogsConfig": {"cloudWatchLogs": {"status": "ENABLED"}},
-    "QueuedTimeoutInMinutes": 480,
-    "Tags": [],
-    "TimeoutInMinutes": 60,
-}
-
-
-class ProjectProvider(Provider):
-    """Identifier: the project's name, also returned by `Ref`."""
-
+class _Project(Provider):
     def violations(self, logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
         """Yield what CodeBuild would reject, before any resource is created."""
         yield from super().violations(logical_id, properties)
@@ -131,115 +65,18 @@ class ProjectProvider(Provider):
         if (rejection := project_rejection(fields)) is not None:
             yield f"{logical_id}: {rejection}"
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Change all settings, and remove those that the template no longer has."""
-        absent = {small(name): value for name, value in _ABSENT.items() if previous.value(name) is not None}
-        request.client("codebuild").update_project(name=physical_id, **absent | self.arguments(request))
+
+class _Rule(Provider):
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        answer = self.call(request, "put_targets", Rule=physical_id, Targets=[item])
+        for rejected in answer["FailedEntries"]:
+            raise ProviderError(f"target {rejected['TargetId']}: {rejected['ErrorMessage']}")
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        self.call(request, "remove_targets", Rule=physical_id, Ids=[item["Id"]])
 
 
-class RepositoryProvider(Provider):
-    """Identifier: the repository's name. With images, it is deleted only if EmptyOnDelete is set."""
-
-    def call(self, request: ResourceRequest, operation: str, **arguments: Any) -> Any:
-        """Call an operation of ECR."""
-        force = {"force": request.flag("EmptyOnDelete")} if operation == self.deletion.operation else {}
-        return super().call(request, operation, **arguments, **force)
-
-
-def _transformation(item: Mapping[str, Any]) -> dict[str, Any]:
-    converted = {small(key): value for key, value in item.items()}
-    if "defaultValue" in converted:
-        converted["defaultValue"] = float(converted["defaultValue"])
-    if "dimensions" in converted:
-        converted["dimensions"] = {entry["Key"]: entry["Value"] for entry in converted["dimensions"]}
-    return converted
-
-
-class MetricFilterProvider(Provider):
-    """Identifier: the filter's name; it belongs to one log group."""
-
-    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, str]:
-        """Return the names of the filter and its group."""
-        return {"logGroupName": request.properties["LogGroupName"], "filterName": physical_id}
-
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the pattern and its metrics."""
-        return {
-            "filterPattern": request.properties["FilterPattern"],
-            "metricTransformations": [
-                _transformation(item) for item in request.properties["MetricTransformations"]
-            ],
-        }
-
-
-class RuleProvider(Provider):
-    """Identifier: the rule's name, also returned by `Ref`."""
-
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Put the rule, its targets and its tags."""
-        super().settle(request, physical_id)
-        if targets := request.value("Targets"):
-            answer = request.client("events").put_targets(Rule=physical_id, Targets=targets)
-            for rejected in answer["FailedEntries"]:
-                raise ProviderError(f"target {rejected['TargetId']}: {rejected['ErrorMessage']}")
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove targets and tags."""
-        super().update(request, physical_id, previous)
-        before, after = (
-            {target["Id"] for target in item.properties.get("Targets", [])} for item in (previous, request)
-        )
-        if before - after:
-            request.client("events").remove_targets(Rule=physical_id, Ids=sorted(before - after))
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Remove the targets and delete the rule."""
-        events = request.client("events")
-        with ignoring(self.deletion.gone):
-            if targets := events.list_targets_by_rule(Rule=physical_id)["Targets"]:
-                events.remove_targets(Rule=physical_id, Ids=[target["Id"] for target in targets])
-            events.delete_rule(Name=physical_id)
-
-
-class KeyProvider(Provider):
-    """Identifier: the key's id. Deleting schedules the deletion; the key is pending until then."""
-
-    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
-        """Return the arguments of a new key."""
-        policy = {"Policy": document} if (document := request.value("KeyPolicy")) else {}
-        return request.api("Description") | policy
-
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set policy, description, tags, and rotation."""
-        super().settle(request, physical_id)
-        if request.flag("EnableKeyRotation"):
-            request.client("kms").enable_key_rotation(KeyId=physical_id)
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Remove rotation and tags."""
-        super().update(request, physical_id, previous)
-        if previous.flag("EnableKeyRotation") and not request.flag("EnableKeyRotation"):
-            request.client("kms").disable_key_rotation(KeyId=physical_id)
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Schedule the deletion."""
-        days = int(request.properties.get("PendingWindowInDays", 30))
-        with ignoring("NotFoundException KMSInvalidStateException"):
-            request.client("kms").schedule_key_deletion(KeyId=physical_id, PendingWindowInDays=days)
-
-
-class ParameterProvider(Provider):
-    """Identifier: the parameter's name, which must be unused."""
-
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Write the value and remove tags."""
-        request.client("ssm").put_parameter(Name=physical_id, Overwrite=True, **self.arguments(request))
-        super().update(request, physical_id, previous)
-
-
-class BucketProvider(Provider):
-    """Identifier: the bucket's name. A bucket that is not empty cannot be deleted."""
-
+class _Bucket(Provider):
     def arguments(self, request: ResourceRequest) -> dict[str, Any]:
         """Return the region, which us-east-1 does not accept."""
         region = request.stack.region
@@ -259,51 +96,230 @@ _OWNER_ACTIONS = (
 )
 
 
-class TopicPolicyProvider(Provider):
-    """Identifier: a generated name. Deletion restores the topics' default policy."""
+class _TopicPolicy(Provider):
+    """The policy of every topic of `Topics`; without it, a topic has the default policy."""
 
-    def settle(self, request: ResourceRequest, physical_id: str) -> None:
-        """Set the policy of every topic."""
-        for topic in request.properties["Topics"]:
-            self._set_policy(request, topic, request.properties["PolicyDocument"])
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        self._set_policy(request, item, request.properties["PolicyDocument"])
 
-    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
-        """Restore the default policy of removed topics."""
-        self._reset(request, removed_items(request, previous, "Topics"))
-
-    def delete(self, request: ResourceRequest, physical_id: str) -> None:
-        """Restore the default policy of every topic."""
-        self._reset(request, request.properties["Topics"])
-
-    def _reset(self, request: ResourceRequest, topics: list[str]) -> None:
-        for topic in topics:
-            statement = {
-                "Sid": "__default_statement_ID",
-                "Effect": "Allow",
-                "Principal": {"AWS": "*"},
-                "Action": list(_OWNER_ACTIONS),
-                "Resource": topic,
-                "Condition": {"StringEquals": {"AWS:SourceOwner": request.stack.account}},
-            }
-            policy = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
-            with ignoring("NotFound"):
-                self._set_policy(request, topic, policy)
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        statement = {
+            "Sid": "__default_statement_ID",
+            "Effect": "Allow",
+            "Principal": {"AWS": "*"},
+            "Action": list(_OWNER_ACTIONS),
+            "Resource": item,
+            "Condition": {"StringEquals": {"AWS:SourceOwner": request.stack.account}},
+        }
+        policy = {"Version": "2008-10-17", "Id": "__default_policy_ID", "Statement": [statement]}
+        self._set_policy(request, item, policy)
 
     def _set_policy(self, request: ResourceRequest, topic: str, policy: object) -> None:
-        request.client("sns").set_topic_attributes(
-            TopicArn=topic, AttributeName="Policy", AttributeValue=json.dumps(policy)
+        document = {"AttributeName": "Policy", "AttributeValue": json.dumps(policy)}
+        self.call(request, "set_topic_attributes", TopicArn=topic, **document)
+
+
+class _Policy(Provider):
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        document = request.api("PolicyName", "PolicyDocument")
+        self.call(request, "put_role_policy", RoleName=item, **document)
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        with ignoring("NoSuchEntity"):
+            self.call(request, "delete_role_policy", RoleName=item, **request.api("PolicyName"))
+
+
+class _ManagedPolicy(Provider):
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        """Publish the new document as the only version, and detach from removed roles."""
+        super().update(request, physical_id, previous)
+        if request.value("PolicyDocument") == previous.value("PolicyDocument"):
+            return
+        named, document = self.target(request, physical_id), request.api("PolicyDocument")
+        self.call(request, "create_policy_version", **named, **document, SetAsDefault=True)
+        for version in self.call(request, "list_policy_versions", **named)["Versions"]:
+            if not version["IsDefaultVersion"]:
+                self.call(request, "delete_policy_version", **named, VersionId=version["VersionId"])
+
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        self.call(request, "attach_role_policy", RoleName=item, PolicyArn=physical_id)
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        with ignoring("NoSuchEntity"):
+            self.call(request, "detach_role_policy", RoleName=item, PolicyArn=physical_id)
+
+
+class _OpenIdConnect(Provider):
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        return {"ThumbprintList": []}
+
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        named = self.target(request, physical_id)
+        self.call(request, "add_client_id_to_open_id_connect_provider", ClientID=item, **named)
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        named = self.target(request, physical_id)
+        self.call(request, "remove_client_id_from_open_id_connect_provider", ClientID=item, **named)
+
+
+class _Role(Provider):
+    """A role; its items are ARNs of managed policies, and inline policies."""
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        super().update(request, physical_id, previous)
+        trust = request.value("AssumeRolePolicyDocument")
+        self.call(request, "update_assume_role_policy", RoleName=physical_id, PolicyDocument=trust)
+        self.call(
+            request,
+            "update_role",
+            RoleName=physical_id,
+            Description=request.properties.get("Description", ""),
+            MaxSessionDuration=int(request.properties.get("MaxSessionDuration", 3600)),
         )
+
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        if isinstance(item, str):
+            self.call(request, "attach_role_policy", RoleName=physical_id, PolicyArn=item)
+        else:
+            document = {**item, "PolicyDocument": text(item["PolicyDocument"])}
+            self.call(request, "put_role_policy", RoleName=physical_id, **document)
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        if isinstance(item, str):
+            self.call(request, "detach_role_policy", RoleName=physical_id, PolicyArn=item)
+        else:
+            name = item["PolicyName"]
+            self.call(request, "delete_role_policy", RoleName=physical_id, PolicyName=name)
+
+
+_TAGGING = Tagging("create_tags", "delete_tags", {})  # with other arguments: see _Ec2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ec2(Provider):
+    """A part of a network."""
+
+    kept_only: str = "Stored and returned; models have no network."
+    tagging: Tagging | None = _TAGGING
+
+    def add_tags(self, request: ResourceRequest, physical_id: str) -> None:
+        self.call(request, "create_tags", Resources=[physical_id], Tags=request.value("Tags"))
+
+    def remove_tags(self, request: ResourceRequest, physical_id: str, keys: list[str]) -> None:
+        tags = [{"Key": key} for key in keys]
+        self.call(request, "delete_tags", Resources=[physical_id], Tags=tags)
+
+
+# The default policy of an endpoint.
+_EVERYTHING = text(
+    {
+        "Version": "2008-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}],
+    }
+)
+
+
+class _VpcEndpoint(_Ec2):
+    """VPC endpoints; gateways by default."""
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        return {"VpcEndpointType": "Gateway", "PolicyDocument": _EVERYTHING, **super().arguments(request)}
+
+    def update(self, request: ResourceRequest, physical_id: str, previous: ResourceRequest) -> None:
+        super().update(request, physical_id, previous)
+        changes: dict[str, list[str]] = {}
+        for name in ("RouteTableIds", "SecurityGroupIds", "SubnetIds"):
+            before, after = (item.properties.get(name, []) for item in (previous, request))
+            changes[f"Add{name}"] = [each for each in after if each not in before]
+            changes[f"Remove{name}"] = [each for each in before if each not in after]
+        policy = request.value("PolicyDocument") or _EVERYTHING
+        changes = {name: ids for name, ids in changes.items() if ids}
+        named = self.target(request, physical_id)
+        self.call(request, "modify_vpc_endpoint", **named, PolicyDocument=policy, **changes)
+
+
+class _FlowLog(_Ec2):
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        arguments = super().arguments(request)
+        return {"ResourceIds": [arguments.pop("ResourceId")], **arguments}
+
+
+# The default rule of a new group, kept until the template sets another.
+_EVERYTHING_OUT = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
+_RANGES = {
+    "CidrIp": ("IpRanges", "CidrIp"),
+    "CidrIpv6": ("Ipv6Ranges", "CidrIpv6"),
+    "PrefixListId": ("PrefixListIds", "PrefixListId"),
+    "SecurityGroupId": ("UserIdGroupPairs", "GroupId"),
+}
+
+
+def _permission(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a template's rule in the API's format."""
+    plain = {key.removeprefix("Source").removeprefix("Destination"): value for key, value in rule.items()}
+    ports: dict[str, Any] = {port: int(plain[port]) for port in ("FromPort", "ToPort") if port in plain}
+    about = {"Description": plain["Description"]} if "Description" in plain else {}
+    ranges = {
+        field: [{member: plain[name], **about}] for name, (field, member) in _RANGES.items() if name in plain
+    }
+    return {"IpProtocol": str(plain["IpProtocol"]), **ports, **ranges}
+
+
+class _SecurityGroup(_Ec2):
+    """A security group; its items are the rules for outgoing connections."""
+
+    def create(self, request: ResourceRequest) -> str:
+        group = super().create(request)
+        if _EVERYTHING_OUT not in self.items_of(request):
+            self.remove_item(request, group, _EVERYTHING_OUT)
+        return group
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        return {"Description": request.properties["GroupDescription"], **request.api("VpcId")}
+
+    def items_of(self, request: ResourceRequest) -> list[Any]:
+        return list(request.properties.get("SecurityGroupEgress", [_EVERYTHING_OUT]))
+
+    def put_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        with ignoring("InvalidPermission.Duplicate"):
+            permissions = [_permission(item)]
+            self.call(
+                request, "authorize_security_group_egress", GroupId=physical_id, IpPermissions=permissions
+            )
+
+    def remove_item(self, request: ResourceRequest, physical_id: str, item: Any) -> None:
+        permissions = [_permission(item)]
+        self.call(request, "revoke_security_group_egress", GroupId=physical_id, IpPermissions=permissions)
+
+
+class _SecurityGroupIngress(_Ec2):
+    """Rules of their own. They cannot change: moto cannot change descriptions of rules that name a group."""
+
+    def arguments(self, request: ResourceRequest) -> dict[str, Any]:
+        rule = {name: value for name, value in request.properties.items() if name != "GroupId"}
+        return {**request.api("GroupId"), "IpPermissions": [_permission(rule)]}
+
+    def target(self, request: ResourceRequest, physical_id: str) -> dict[str, Any]:
+        return {**request.api("GroupId"), "SecurityGroupRuleIds": [physical_id]}
 
 
 CLASSES: Mapping[str, type[Provider]] = {
-    "AWS::ApplicationAutoScaling::ScalableTarget": ScalableTargetProvider,
-    "AWS::ApplicationAutoScaling::ScalingPolicy": ScalingPolicyProvider,
-    "AWS::CodeBuild::Project": ProjectProvider,
-    "AWS::ECR::Repository": RepositoryProvider,
-    "AWS::Events::Rule": RuleProvider,
-    "AWS::KMS::Key": KeyProvider,
-    "AWS::Logs::MetricFilter": MetricFilterProvider,
-    "AWS::S3::Bucket": BucketProvider,
-    "AWS::SNS::TopicPolicy": TopicPolicyProvider,
-    "AWS::SSM::Parameter": ParameterProvider,
+    "AWS::ApplicationAutoScaling::ScalableTarget": _ScalableTarget,
+    "AWS::ApplicationAutoScaling::ScalingPolicy": _ScalingPolicy,
+    "AWS::CodeBuild::Project": _Project,
+    "AWS::EC2::FlowLog": _FlowLog,
+    "AWS::EC2::RouteTable": _Ec2,
+    "AWS::EC2::SecurityGroup": _SecurityGroup,
+    "AWS::EC2::SecurityGroupIngress": _SecurityGroupIngress,
+    "AWS::EC2::Subnet": _Ec2,
+    "AWS::EC2::SubnetRouteTableAssociation": _Ec2,  # without one, the VPC's main table applies
+    "AWS::EC2::VPC": _Ec2,
+    "AWS::EC2::VPCEndpoint": _VpcEndpoint,
+    "AWS::Events::Rule": _Rule,
+    "AWS::IAM::ManagedPolicy": _ManagedPolicy,
+    "AWS::IAM::OIDCProvider": _OpenIdConnect,
+    "AWS::IAM::Policy": _Policy,
+    "AWS::IAM::Role": _Role,
+    "AWS::S3::Bucket": _Bucket,
+    "AWS::SNS::TopicPolicy": _TopicPolicy,
 }
