@@ -20,7 +20,7 @@ from tritonstack_local.cloudformation.api import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudwatch.alarm_rules import NOT_SUPPORTED
-from tritonstack_local.codebuild.app import OFFERED as OFFERED_IN_CODEBUILD
+from tritonstack_local.codebuild.actions import ACTIONS as OFFERED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ACCEPTED_WITHOUT_EFFECT as ACCEPTED_IN_CODEBUILD
 from tritonstack_local.codebuild.unsupported import ONLY as UNSUPPORTED_IN_CODEBUILD
 from tritonstack_local.ecr_layers import OFFERED as OFFERED_IN_ECR

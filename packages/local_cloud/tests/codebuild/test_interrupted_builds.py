@@ -148,13 +148,11 @@ def test_all_processes_end_with_and_without_namespaces(account, monkeypatch, for
 def test_agent_ends_its_build_if_the_cloud_is_killed(account, tmp_path):
     """The agent sees only the end of its standard input."""
     from tritonstack_local.codebuild.machines.base import MachineOrder
-    from tritonstack_local.codebuild.machines.processes import emulated_image
 
     order = MachineOrder(
         "b:1", tmp_path, tmp_path, "image", False, {"PATH": os.defpath, "MARK": str(tmp_path)}, ""
     )
-    none = tmp_path / "none"
-    machine = ProcessMachine(order, emulated_image(folder=tmp_path, server_home=none), server_home=none)
+    machine = ProcessMachine(order, server_home=tmp_path / "none")
     assert machine.run(["/bin/sh", "-c", STUBBORN], user=None, on_line=print) == 0
     inside = {"id": f"b:{tmp_path}"}
     assert processes_of(inside)

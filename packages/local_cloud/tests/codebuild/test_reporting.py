@@ -4,7 +4,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tritonstack_local.codebuild import reporting
-from tritonstack_local.codebuild.records import LogLocation
 from tritonstack_local.codebuild.reporting import LogStreamWriter
 
 
@@ -28,7 +27,7 @@ class Logs:
 
 
 def write(logs, lines):
-    writer = LogStreamWriter(client=logs, location=LogLocation("g", "s"))
+    writer = LogStreamWriter(client=logs, location={"groupName": "g", "streamName": "s"})
     for line in lines:
         writer.write(line)
     writer.close()

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tritonstack_local.codebuild.actions import BuildPool, Builds, Projects
+from tritonstack_local.codebuild.actions import ACTIONS, BuildPool, CodeBuildActions
 from tritonstack_local.codebuild.build_run import BuildServices
 from tritonstack_local.codebuild.machines.base import MachineOrder, StartMachine
 from tritonstack_local.codebuild.machines.processes import process_starter
-from tritonstack_local.codebuild.records import CodeBuildTables
 from tritonstack_local.codebuild.unsupported import reject_unsupported
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.tables import Tables, inventory_of
-from tritonstack_local.service.wire import Action, ControlPlane, Fields
+from tritonstack_local.service.wire import ControlPlane, Fields
 from tritonstack_local.tagging import TaggedResource
 
 _USUAL_SOCKET = Path("/var/run/docker.sock")
@@ -62,8 +61,10 @@ class CodeBuildApp:
     def __init__(self, services: BuildServices) -> None:
         self.store = services.store
         self._pool = BuildPool(services)
-        self.builds = Builds(store=self.store, pool=self._pool)
-        self._control_plane = ControlPlane(service=SERVICE, actions=_actions(self.store, self.builds))
+        self._actions = CodeBuildActions(services, self._pool)
+        self._control_plane = ControlPlane(
+            service=SERVICE, actions={name: partial(self._run, name) for name in ACTIONS}
+        )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
@@ -92,6 +93,10 @@ class CodeBuildApp:
         """End every build."""
         self._pool.close()
 
+    def _run(self, name: str, scope: Scope, request: Fields) -> Fields:
+        reject_unsupported(name, request)
+        return ACTIONS[name](self._actions, scope, request)
+
 
 def create_app(*, folder: Path, clients: Clients, server_home: Path) -> CodeBuildApp:
     """Create the application; builds run in containers if possible, otherwise as processes.
@@ -103,34 +108,3 @@ def create_app(*, folder: Path, clients: Clients, server_home: Path) -> CodeBuil
     start_machine = container_starter(process_starter(server_home=server_home))
     services = BuildServices(folder=folder, clients=clients, start_machine=start_machine)
     return CodeBuildApp(services)
-
-
-_OF_PROJECTS: Mapping[str, Callable[[Projects, Scope, Fields], Fields]] = {
-    "CreateProject": Projects.create,
-    "UpdateProject": Projects.update,
-    "DeleteProject": Projects.delete,
-    "BatchGetProjects": Projects.batch_get,
-    "ListProjects": Projects.list,
-}
-_OF_BUILDS: Mapping[str, Callable[[Builds, Scope, Fields], Fields]] = {
-    "StartBuild": Builds.start,
-    "StopBuild": Builds.stop,
-    "BatchGetBuilds": Builds.batch_get,
-    "ListBuilds": Builds.list,
-    "ListBuildsForProject": Builds.list_for_project,
-}
-OFFERED = frozenset({*_OF_PROJECTS, *_OF_BUILDS})
-
-
-def _actions(store: CodeBuildTables, builds: Builds) -> dict[str, Action]:
-    projects = Projects(store=store)
-    actions: dict[str, Action] = {
-        **{name: partial(action, projects) for name, action in _OF_PROJECTS.items()},
-        **{name: partial(action, builds) for name, action in _OF_BUILDS.items()},
-    }
-
-    def checked(name: str, scope: Scope, request: Fields) -> Fields:
-        reject_unsupported(name, request)
-        return actions[name](scope, request)
-
-    return {name: partial(checked, name) for name in actions}

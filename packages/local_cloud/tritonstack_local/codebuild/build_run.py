@@ -39,7 +39,6 @@ from tritonstack_local.codebuild.records import (
     BuildEndedError,
     BuildRecord,
     CodeBuildTables,
-    LogLocation,
     MachineGoneError,
     PhaseFailedError,
     Status,
@@ -196,9 +195,9 @@ class BuildRun:
         """Create the build's folder and log, and assume its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
-        scope = _log_location(self._journal.build)
-        self._journal.open_log(self._services.clients.client("logs", self._scope), scope)
-        self._journal.change(lambda build: replace(build, log=scope))
+        stream = _log_of(self._journal.build)
+        self._journal.open_log(self._services.clients.client("logs", self._scope), stream)
+        self._journal.change(lambda build: replace(build, log=stream))
         self._credentials = role_credentials(self._services.clients, self._scope, self._journal.build)
 
     def _download(self) -> Buildspec:
@@ -297,9 +296,9 @@ class BuildRun:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _log_location(build: BuildRecord) -> LogLocation | None:
+def _log_of(build: BuildRecord) -> dict[str, str] | None:
     config = build.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
     if config["status"] != "ENABLED":
         return None
     stream = "/".join(filter(None, (config.get("streamName"), build.uuid)))
-    return LogLocation(config.get("groupName") or f"/aws/codebuild/{build.project}", stream)
+    return {"groupName": config.get("groupName") or f"/aws/codebuild/{build.project}", "streamName": stream}

@@ -83,14 +83,6 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class LogLocation:
-    """The location of a build's log."""
-
-    group: str
-    stream: str
-
-
-@dataclass(frozen=True)
 class BuildRecord:
     """A build; its name is its id, `<project>:<uuid>`."""
 
@@ -106,7 +98,8 @@ class BuildRecord:
     ended: datetime | None = None
     status: Status = "IN_PROGRESS"
     phases: Sequence[Phase] = ()
-    log: LogLocation | None = None
+    log: Mapping[str, str] | None = None
+    """Names of the log group and stream."""
     source_version: str | None = None
     """The resolved source version."""
 
@@ -161,12 +154,8 @@ class BuildRecord:
         config = self.settings.get("logsConfig", {}).get("cloudWatchLogs", {"status": "ENABLED"})
         shown: dict[str, Any] = {"cloudWatchLogs": config, "s3Logs": {"status": "DISABLED"}}
         if self.log is not None:
-            where = f"log-group:{self.log.group}:log-stream:{self.log.stream}"
-            shown |= {
-                "groupName": self.log.group,
-                "streamName": self.log.stream,
-                "cloudWatchLogsArn": scope.arn("logs", where),
-            }
+            where = f"log-group:{self.log['groupName']}:log-stream:{self.log['streamName']}"
+            shown |= {**self.log, "cloudWatchLogsArn": scope.arn("logs", where)}
         return shown
 
 
@@ -186,28 +175,6 @@ def invalid_input(message: str) -> ServiceError:
 def not_supported(what: str) -> ServiceError:
     """Return the error for an unsupported feature of CodeBuild."""
     return invalid_input(f"The local cloud does not support {what}.")
-
-
-def no_project(arn: str) -> ServiceError:
-    """Return the error for a missing project."""
-    return ServiceError("ResourceNotFoundException", f"Project cannot be found: {arn}")
-
-
-def no_build(build_id: str) -> ServiceError:
-    """Return the error for a missing build."""
-    return ServiceError("ResourceNotFoundException", f"The provided build {build_id} does not exist")
-
-
-def project_exists(arn: str) -> ServiceError:
-    """Return the error for a name in use."""
-    return ServiceError("ResourceAlreadyExistsException", f"Project already exists: {arn}")
-
-
-def too_many(limit: int) -> ServiceError:
-    """Return the error for a project at its build limit."""
-    return ServiceError(
-        "AccountLimitExceededException", f"Cannot have more than {limit} active builds for the project"
-    )
 
 
 class PhaseFailedError(ReplyError):

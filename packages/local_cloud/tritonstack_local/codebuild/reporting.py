@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,6 @@ from tritonstack.base.errors import aws_error_code
 from tritonstack_local.codebuild.records import (
     BuildRecord,
     CodeBuildTables,
-    LogLocation,
     MachineGoneError,
     Phase,
     PhaseFailedError,
@@ -36,9 +35,9 @@ log = logging.getLogger(__name__)
 class LogStreamWriter:
     """Sends lines to a log stream: soon in a thread, or at once when a call is full."""
 
-    def __init__(self, *, client: Any, location: LogLocation) -> None:
+    def __init__(self, *, client: Any, location: Mapping[str, str]) -> None:
         self._client = client
-        self._stream = {"logGroupName": location.group, "logStreamName": location.stream}
+        self._stream = {"logGroupName": location["groupName"], "logStreamName": location["streamName"]}
         self._events: list[dict[str, Any]] = []
         self._size = self._latest = 0
         self._lock = threading.Lock()
@@ -113,7 +112,7 @@ class BuildJournal:
         """Change fields of the record."""
         self._store.builds.change(self._scope, self._id, step)
 
-    def open_log(self, client: Any, location: LogLocation | None) -> None:
+    def open_log(self, client: Any, location: Mapping[str, str] | None) -> None:
         """Start the log, unless the project has none; earlier progress is only in the record."""
         self._log = LogStreamWriter(client=client, location=location) if location is not None else None
 

@@ -25,7 +25,7 @@ _PROJECT = frozenset(
 IN_EFFECT: Mapping[str, frozenset[str]] = {
     "CreateProject": _PROJECT,
     "UpdateProject": _PROJECT,
-    "ListProjects": frozenset({"nextToken", "sortOrder"}),
+    "ListProjects": frozenset({"nextToken"}),
     "ProjectSource": frozenset({"type", "location", "buildspec"}),
     "ProjectEnvironment": frozenset({"type", "image", "environmentVariables", "privilegedMode"}),
     "StartBuild": frozenset(

@@ -40,10 +40,6 @@ class Machine(Protocol):
     def notices(self) -> Sequence[str]:
         """Notes on what is emulated, for the build's log."""
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The machine's environment variables."""
-
     def inside(self, path: Path) -> str:
         """Return the path of a file in the build's folder as commands see it."""
 

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import docker
@@ -40,7 +40,6 @@ class ContainerMachine:
                 self.share(path)
         self._api = engine.api
         self._ending = threading.Lock()
-        self.environment: Mapping[str, str] = {}
         self.notices: Sequence[str] = [
             f"The image {order.image} runs in a container of this machine's engine."
         ]

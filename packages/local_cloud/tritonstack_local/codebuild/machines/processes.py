@@ -1,13 +1,14 @@
 """Run builds as processes of this machine, in their own namespaces (see agent.py).
 
 A build sees its own folder, this machine's Python and an empty home where the image has them, and programs,
-read-only (process_mounts.py). It reaches its cloud and the hosts that it needs (network.py). Its processes,
+read-only. It reaches its cloud and the hosts that it needs (network.py). Its processes,
 shared memory, and mounts end with it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -15,7 +16,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -117,70 +117,36 @@ HOME = "/home/builder"
 STATE = f"{HOME}/state"
 
 
-@dataclass(frozen=True)
-class EmulatedImage:
-    """Mounted folders and environment variables that replace an image's."""
-
-    folders: Mapping[str, Path]
-    variables: Mapping[str, str]
-    description: str
-
-
-def emulated_image(*, folder: Path, server_home: Path) -> EmulatedImage:
-    """Return the emulated image of a build with the folder `folder`."""
-    home = folder / "home-of-builder"
-    (home / "state" / "server").mkdir(parents=True)
-    folders = {PYTHON: Path(sys.prefix), HOME: home}
-    if server_home.is_dir():
-        folders[f"{STATE}/server"] = server_home
-    return EmulatedImage(
-        folders=folders,
-        variables={
-            # This machine's PATH. No other variable of the cloud is passed on.
-            "PATH": os.environ.get("PATH", os.defpath),
-            "LANG": "C.UTF-8",
-            "TRITONSTACK_HOME": STATE,
-            **{name: os.environ[name] for name in (EXPOSE,) if name in os.environ},
-        },
-        description=f"this cloud's Python ({sys.prefix}) is shown as {PYTHON}, an empty home as {HOME}",
-    )
-
-
 AGENT = Path(__file__).with_name("agent.py")
 _LONGEST_LINE = 1 << 16
 _GRACE_S = 10
 
 
 class ProcessMachine:
-    """Runs commands through the agent of one build."""
+    """Runs commands through the agent of one build; `server_home` replaces the image's Triton."""
 
-    def __init__(self, order: MachineOrder, emulated: EmulatedImage, *, server_home: Path) -> None:
+    def __init__(self, order: MachineOrder, *, server_home: Path) -> None:
         try:
             require_namespaces_or_consent()
         except ExposureRejectedError as error:
             raise NoMachineError(f"{error.message}; {error.remedy}") from error
         why_not = why_no_namespaces()
-        variables = {**emulated.variables, **order.environment}
+        variables = {
+            # This machine's PATH. No other variable of the cloud is passed on.
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "TRITONSTACK_HOME": STATE,
+            **{name: os.environ[name] for name in (EXPOSE,) if name in os.environ},
+            **order.environment,
+        }
         # The build's own variables may name hosts, but no folder, port, or cloud of this machine.
         indexes = list(package_indexes(os.environ))
-        mounts = [
-            *permitted(
-                [
-                    *program_mounts(server_home=server_home, indexes=indexes),
-                    *(shown(source, target) for target, source in emulated.folders.items() if target != HOME),
-                ],
-                state=order.folder.parent,
-            ),
-            writable(emulated.folders[HOME], HOME),
-            writable(order.folder, str(order.folder)),
-        ]
         self._network = BuildNetwork(
             cloud_url=order.cloud_url,
             of_machine=indexes,
             of_build=[*package_indexes(variables), *named_remotes(order.source, variables)],
         )
-        self.environment: Mapping[str, str] = emulated.variables
-        self.notices: Sequence[str] = _notices(order, emulated, why_not, self._network.hosts)
+        self.notices: Sequence[str] = _notices(order, why_not, self._network.hosts)
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [
@@ -196,6 +162,7 @@ class ProcessMachine:
             start_new_session=True,
         )
         self._network.start()
+        mounts = _mounts(order.folder, server_home=server_home, indexes=indexes)
         self._send(
             {
                 "mounts": None if why_not else mounts,
@@ -253,28 +220,35 @@ class ProcessMachine:
 
 def process_starter(*, server_home: Path) -> StartMachine:
     """Start builds as processes; `server_home` replaces the image's Triton."""
-
-    def start(order: MachineOrder) -> ProcessMachine:
-        emulated = emulated_image(folder=order.folder, server_home=server_home)
-        return ProcessMachine(order, emulated, server_home=server_home)
-
-    return start
+    return functools.partial(ProcessMachine, server_home=server_home)
 
 
-def _notices(
-    order: MachineOrder, emulated: EmulatedImage, why_not: str | None, hosts: Sequence[str]
-) -> list[str]:
+def _mounts(folder: Path, *, server_home: Path, indexes: Iterable[str]) -> list[Mount]:
+    """Return what a build with a folder sees: programs, this Python and an empty home as in the image."""
+    home = folder / "home-of-builder"
+    (home / "state" / "server").mkdir(parents=True)
+    programs = [*program_mounts(server_home=server_home, indexes=indexes), shown(sys.prefix, PYTHON)]
+    if server_home.is_dir():
+        programs.append(shown(server_home, f"{STATE}/server"))
+    return [
+        *permitted(programs, state=folder.parent),
+        writable(home, HOME),
+        writable(folder, str(folder)),
+    ]
+
+
+def _notices(order: MachineOrder, why_not: str | None, hosts: Sequence[str]) -> list[str]:
     notices = [
         f"This machine emulates image {order.image} with the programs on PATH.",
         "All users of the image map to the user who runs the local cloud.",
     ]
     if why_not:
         notices.append(
-            f"This system forbids namespaces ({why_not}): the build can use the files and the network "
+            f"This system forbids namespaces ({why_not}): the build can use the files and the network of "
+            "this machine, and no folder of the image can be shown."
         )
-        notices[-1] += "of this machine, and no folder of the image can be shown."
     else:
-        notices.append(f"Of the builder's image {emulated.description}.")
+        notices.append(f"This cloud's Python ({sys.prefix}) is shown as {PYTHON}, an empty home as {HOME}.")
         notices.append(f"The build reaches this cloud and {', '.join(hosts)}.")
     if order.privileged:
         notices.append("The project is privileged: there is no Docker daemon in this build.")
