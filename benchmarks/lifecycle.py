@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import command, percentiles, seconds
-from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.texts import TextFramework
 from model_build.sources import fetch_source
 from tritonstack.base.paths import Project, find_project
 from tritonstack.client import EndpointClient

@@ -9,31 +9,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from model_build.checking.archive_checks import ServingCheck, StreamCheck
 from model_build.checking.examples import examples_of, examples_of_texts
 from model_build.checking.generate_check import GenerateCheck
 from model_build.checking.parity import describe_parity
 from model_build.checking.served_model import ServingReport, keeping_log
-from model_build.checking.serving_check import ServingCheck
-from model_build.checking.stream_check import StreamCheck
-from model_build.components import server_arguments_of, tools_of
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data import BuildContext, WrittenRepository
 from model_build.engines import machine
 from model_build.errors import LayoutError
 from model_build.layouts.layout import DEFAULT_LAYOUT
 from model_build.library_errors import as_build_error
-from model_build.needed_backends import require_backends
-from model_build.needed_python import require_python
+from model_build.needs import require_backends, require_python, server_arguments_of, tools_of
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
 from model_build.recipes import Recipe, recipe_for
-from model_build.recipes.language.vllm import require_generate
+from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_instances, read_properties
 from model_build.resources import processor_features, require_memory, require_space, shortages_explained
 from model_build.sources import FetchedSource, fetch_source, file_selection
 from model_build.sources.base import hash_files
 from model_build.store.archive import PackedArchive, pack
-from model_build.store.artifacts import ArtifactStore, BuildKey
-from model_build.store.reuse import find_artifact, fits, has_artifact_of
+from model_build.store.artifacts import ArtifactStore, BuildKey, find_artifact, fits, has_artifact_of
 from tritonstack.base.errors import reject
 from tritonstack.base.files import folder_bytes, short_digest
 from tritonstack.base.paths import Project

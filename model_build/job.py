@@ -10,6 +10,8 @@ It tells what it does in lines of JSON, one event a line:
 
 from __future__ import annotations
 
+import os
+import subprocess
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,16 +19,64 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from model_build.build import BuildFolders, BuiltArtifact, build_model, write_model
-from model_build.host_driver import require_driver
+from model_build.errors import ModelBuildError, redact
 from model_build.library_errors import as_build_error
 from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
-from model_build.secrets import redact
 from tritonstack.base import naming
+from tritonstack.base.error_kinds import MachineError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document
+from tritonstack.facts.drivers import least_driver
+from tritonstack.facts.releases import RELEASES
 from tritonstack.files.loading import load_models
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.records.examples import EXAMPLES_NAME
+
+# AWS does not say which driver its build machines have.
+
+
+_QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+_RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
+"""Set in NVIDIA's images."""
+
+
+class DriverError(ModelBuildError):
+    """The host's driver cannot run the image's CUDA."""
+
+    code = MachineError.code
+
+
+def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Reject a GPU build if the host's driver is missing or too old for the image's CUDA.
+
+    Skips the check outside NVIDIA's images, where the CUDA is not the release's.
+    """
+    release = RELEASES.get(environment.get(_RELEASE, ""))
+    hardware = next((target.partition("-")[0] for target in targets if target.startswith("sm")), None)
+    if release is None or hardware is None:
+        return
+    least = least_driver(release, sure=False)
+    remedy = (
+        f"set builds.machines.{hardware} in the environment file to a machine with driver {least} or "
+        f"newer (`fleet`, `instance_type`, or `by_hand: true`), or choose a triton_release with an older CUDA"
+    )
+    needed = f"the CUDA {release.cuda} of Triton {release.name} needs NVIDIA driver {least} or newer"
+    version = _driver_version()
+    if version is None:
+        raise DriverError(f"{needed}; nvidia-smi finds no driver on this host", remedy=remedy)
+    major = version.partition(".")[0]
+    if not major.isdecimal() or int(major) < least:
+        raise DriverError(f"{needed}; this host has {version}", remedy=remedy)
+
+
+def _driver_version() -> str | None:
+    try:
+        result = subprocess.run(_QUERY, capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = result.stdout.split()
+    return lines[0] if result.returncode == 0 and lines else None
+
 
 Notify = Callable[[dict[str, Any]], None]
 

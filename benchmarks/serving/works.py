@@ -19,7 +19,7 @@ from benchmarks.serving.load import CHECKED, Load, Reference
 from benchmarks.serving.peers import Peer
 from benchmarks.serving.products import Built, built
 from benchmarks.serving.requests import binary_bodies, number_bodies, spread, text_bodies, texts
-from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.texts import TextFramework
 from model_build.sources import FetchedSource, fetch_source
 from tritonstack.base.paths import Project
 from tritonstack.files.model.recipes import TextEmbeddingRecipe

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.data.cases import Case
+from model_build.data import Case
 from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption, Tolerance
 from tritonstack.files.records.comparing import kind_of
 from tritonstack.files.records.examples import Example, Examples, PlaceInSequence, RightAnswer, tensor_of

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.checking.archive_check import ArchiveCheck
+from model_build.checking.archive_checks import ArchiveCheck
 from model_build.checking.served_model import ServingReport, latency_of, served_by, with_errors
-from model_build.data.cases import Case
+from model_build.data import Case
 from model_build.errors import ParityError, ServingError
 from model_build.repository.language import TEXT_OUT
 from model_build.store.archive import unpack_own

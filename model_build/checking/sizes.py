@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.answers import Answer
-from model_build.checking.parity import compare
-from model_build.data.cases import Case, join_cases
-from model_build.data.shapes import fits_shape
+from model_build.checking.parity import Answer, compare
+from model_build.data import Case, fits_shape, join_cases
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from tritonstack.base.errors import FileViolation, reject

@@ -11,15 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from model_build.checking.parity import describe_parity, judge
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext
-from model_build.data.graphs import ExportedGraph, ServableGraph
+from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph
 from model_build.engines import machine
-from model_build.engines.build import EngineBuilder, engine_key
+from model_build.engines.build import EngineBuilder, SharedFiles, engine_key
 from model_build.engines.graphs import cases_for, graph_for_engine
-from model_build.engines.profiles import profile_shapes
-from model_build.engines.shared_files import SharedFiles
-from model_build.engines.trtexec import EngineOrder
+from model_build.engines.trtexec import EngineOrder, profile_shapes
 from model_build.errors import BuildMachineError, EngineError
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps

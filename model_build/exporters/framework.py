@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model_build.data.graphs import ExportedGraph
+from model_build.data import ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.heads import Head
 from model_build.exporters.loading import quiet
 from model_build.exporters.torchscript import load_torchscript, save_torchscript, trace_module
-from model_build.graphs.onnx_file import OPSET, save_graph
+from model_build.graphs.onnx_files import OPSET, save_graph
 from model_build.library_errors import brief
 from tritonstack.files.records.manifests import TensorSpec
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast, get_args
 
 from model_build.errors import ExportError, FieldError
-from model_build.sources.settings_files import read_settings_file
+from model_build.sources.base import read_settings_file
 from tritonstack.files.model.recipes import LONGEST_TEXT, PoolingMode, TextEmbeddingRecipe
 
 MODULES = "modules.json"

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.answers import compare_all
-from model_build.data.cases import Case
+from model_build.checking.parity import compare_all
+from model_build.data import Case
 from model_build.errors import UnsupportedModelError
 from tritonstack.files.records.comparing import Comparison
 

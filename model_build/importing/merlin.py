@@ -15,11 +15,11 @@ from pathlib import Path
 
 from model_build.environments.packing import ENV_PARAMETER
 from model_build.errors import ModelImportError
-from model_build.importing.pickles import names_in_pickle
 from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
 from model_build.importing.repository import Models, check_copy, copy_models, finish
 from model_build.importing.wiring import CODE, SPLIT, ColumnWiring, violation_at
 from model_build.linting.findings import Finding, ModelFolder, in_file
+from model_build.model_files import names_in_pickle
 from model_build.repository.config import CONFIG_NAME
 from model_build.repository.layout import is_ensemble
 from model_build.repository.parts import add_ensemble

@@ -12,8 +12,6 @@ from typing import Any
 import yaml
 
 from model_build.errors import ModelBuildError, ModelImportError
-from model_build.foreign_formats import TENSORFLOW, THEN, TO_ONNX
-from model_build.importing.example_inputs import example_inputs, given_inputs
 from model_build.importing.mlflow_inputs import (
     InputExample,
     UnusableExampleError,
@@ -22,9 +20,15 @@ from model_build.importing.mlflow_inputs import (
     row_inputs,
     tensor_inputs,
 )
-from model_build.importing.pickles import names_in_pickle
-from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
+from model_build.importing.records import (
+    SOURCE_FOLDER,
+    ImportedModel,
+    ImportRequest,
+    example_inputs,
+    given_inputs,
+)
 from model_build.linting.findings import is_small
+from model_build.model_files import TENSORFLOW, THEN, TO_ONNX, names_in_pickle
 from tritonstack.base.error_kinds import CommandLineError, UntrustedPickleError
 from tritonstack.base.errors import UsageError
 from tritonstack.base.source_files import copy_file, find_file, list_files
@@ -188,7 +192,7 @@ def _is_trees(file: Path, shown: Path) -> bool:
 
 
 def _onnx(model: MlflowImport, folder: Path, request: ImportRequest) -> dict[str, Any]:
-    from model_build.graphs.onnx_tensors import graph_tensors  # noqa: PLC0415 - onnx imports slowly
+    from model_build.graphs.onnx_files import graph_tensors  # noqa: PLC0415 - onnx imports slowly
 
     file = model.copy("onnx", "data", folder)
     try:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.data.shapes import fits_shape
-from model_build.importing.example_inputs import INPUTS_FILE
-from model_build.inputs.types import NUMPY_TYPES
+from model_build.data import fits_shape
+from model_build.importing.records import INPUTS_FILE
+from model_build.inputs.inline import NUMPY_TYPES
 from model_build.linting.findings import is_small
 from tritonstack.base.files import parse_json
 from tritonstack.base.source_files import find_file, open_file

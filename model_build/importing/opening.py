@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from model_build.errors import ModelImportError
-from model_build.foreign_formats import foreign_format
 from model_build.importing.merlin import MerlinImport, is_merlin
 from model_build.importing.mlflow import MLMODEL, read_mlmodel
 from model_build.importing.records import ImportedModel, ImportRequest
 from model_build.importing.repository import RepositoryImport, choose_entry, read_model, read_models
+from model_build.linting.check import open_repository
 from model_build.linting.hosting import leading_folder
-from model_build.linting.opening import open_repository
+from model_build.model_files import foreign_format
 from model_build.repository.config import CONFIG_NAME
 from tritonstack.base.error_kinds import UnknownNameError
 from tritonstack.base.errors import reject

@@ -10,12 +10,17 @@ from typing import Any
 from google.protobuf import text_format
 
 from model_build.errors import ExportError, ModelImportError
-from model_build.importing.example_inputs import example_inputs, given_inputs
-from model_build.importing.records import SOURCE_FOLDER, ImportedModel, ImportRequest
+from model_build.importing.records import (
+    SOURCE_FOLDER,
+    ImportedModel,
+    ImportRequest,
+    example_inputs,
+    given_inputs,
+)
 from model_build.linting.backends import completed
 from model_build.linting.check import lint_folder
 from model_build.linting.findings import Finding, ModelFolder
-from model_build.linting.stray_files import is_trace
+from model_build.linting.hosting import is_trace
 from model_build.recipes.triton import PICKLED, tensors_of_config
 from model_build.repository.config import CONFIG_NAME, model_config, model_config_schema
 from model_build.repository.existing import parse_file
@@ -145,7 +150,7 @@ def _complete(folder: Path) -> Iterator[str]:
     missing = [kind for kind in ("input", "output") if not getattr(model.config, kind)]
     if whole.backend != "onnxruntime" or not missing or not model.versions:
         return
-    from model_build.graphs.onnx_tensors import graph_tensors  # noqa: PLC0415 - onnx imports slowly
+    from model_build.graphs.onnx_files import graph_tensors  # noqa: PLC0415 - onnx imports slowly
 
     try:
         inputs, outputs = graph_tensors(model.versions[-1] / whole.default_model_filename)

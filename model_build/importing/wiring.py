@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from model_build.data.shapes import sizes_agree
+from model_build.data import sizes_agree
 from model_build.errors import ModelImportError
 from model_build.linting.findings import ModelFolder
 from model_build.repository.config import CONFIG_NAME, datatype_name

@@ -1,4 +1,4 @@
-"""Convert inline YAML values to arrays without silent type changes."""
+"""Convert inline YAML values to arrays without silent type changes; Triton's datatypes in NumPy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.inputs.types import NUMPY_TYPES
-
 Array = NDArray[Any]
+
+NUMPY_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {
+        "BOOL": np.dtype(np.bool_),
+        **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+        **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+        **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+        "BYTES": np.dtype(np.object_),
+    }
+)
+"""Without BF16, which NumPy lacks."""
+TRITON_TYPES: Mapping[np.dtype[Any], str] = MappingProxyType(
+    {dtype: name for name, dtype in NUMPY_TYPES.items()}
+)
+
+
+def datatype_of(array: Array) -> str | None:
+    """Return Triton's name for an array's type; None if it has none."""
+    return "BYTES" if array.dtype.kind in "US" else TRITON_TYPES.get(array.dtype)
 
 
 class UnfitValuesError(ValueError):

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.data.cases import Case
-from model_build.data.shapes import fits_shape
+from model_build.data import Case, fits_shape
 from model_build.errors import ModelInputError
-from model_build.inputs.inline import UnfitValuesError, array_of, with_bytes
-from model_build.inputs.types import NUMPY_TYPES, datatype_of
+from model_build.inputs.inline import NUMPY_TYPES, UnfitValuesError, array_of, datatype_of, with_bytes
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath, suggest
 from tritonstack.files.model.fields import TensorNarrowing

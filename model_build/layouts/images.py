@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.data.cases import Case, rows_of
-from model_build.data.context import BuildContext
-from model_build.data.graphs import ServableGraph
+from model_build.data import BuildContext, Case, ServableGraph, rows_of
 from model_build.inputs.image_files import read_images, require_images
-from model_build.layouts.layout import ENCODER, Layout, random_numbers, same_names
-from model_build.layouts.steps import IMAGE, PREPARER, add_preparer
+from model_build.layouts.layout import (
+    ENCODER,
+    IMAGE,
+    PREPARER,
+    Layout,
+    add_preparer,
+    random_numbers,
+    same_names,
+)
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
@@ -27,7 +32,7 @@ from tritonstack.files.model.recipes import ImageRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
-    from model_build.exporters.image_framework import ImageFramework
+    from model_build.exporters.images import ImageFramework
 
 Array = NDArray[Any]
 ODD_SIZES = ((37, 91, 3), (120, 50, 3))
@@ -62,7 +67,7 @@ class ImageLayout(Layout["ImageFramework"]):
                 allow_unused=self._spec.allow_unused_weights,
                 cache_dir=context.cache_dir,
             )
-        from model_build.exporters.image_framework import ImageFramework  # noqa: PLC0415
+        from model_build.exporters.images import ImageFramework  # noqa: PLC0415
 
         return ImageFramework(
             source=context.source,
@@ -147,7 +152,7 @@ class ImagesIn(ImageLayout):
     def cases(self, framework: ImageFramework) -> Iterator[Case]:
         """Return each test image alone, all in one request, and images of odd sizes."""
         # Pillow imports slowly, and a reused artifact does not need it.
-        from model_build.exporters.image_preparation import encoded  # noqa: PLC0415
+        from model_build.exporters.images import encoded  # noqa: PLC0415
 
         images = self._images()
         for number, image in enumerate(images, start=1):

@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.answers import Answer
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext
-from model_build.data.graphs import ServableGraph
-from model_build.data.shapes import fits_shape
+from model_build.checking.parity import Answer
+from model_build.data import BuildContext, Case, ServableGraph, fits_shape
 from model_build.inputs.image_files import read_images, require_images
 from model_build.inputs.rows import Row, read_outputs
-from model_build.layouts.layout import ENCODER, random_numbers, reserved_name, same_names
-from model_build.layouts.steps import IMAGE, MASK, PREPARER, TEXT, TOKENIZER, add_preparer, add_tokenizer
+from model_build.layouts.layout import (
+    ENCODER,
+    IMAGE,
+    MASK,
+    PREPARER,
+    TEXT,
+    TOKENIZER,
+    add_preparer,
+    add_tokenizer,
+    random_numbers,
+    reserved_name,
+    same_names,
+)
 from model_build.repository.parts import SchedulingStep, add_ensemble
-from model_build.sources.settings_files import read_settings_file
+from model_build.sources.base import read_settings_file
 from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
@@ -33,8 +41,8 @@ from tritonstack.files.model.recipes import LONGEST_TEXT, GraphRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
-    from model_build.exporters.image_preparation import ImageProcessor
-    from model_build.exporters.tokenizing.text_tokenizer import TextTokenizer
+    from model_build.exporters.images import ImageProcessor
+    from model_build.exporters.tokenizers import TextTokenizer
 
 Array = NDArray[Any]
 USUAL_LENGTH = 256
@@ -167,7 +175,7 @@ class Texts(Preparation):
         """Load the tokenizer."""
         # transformers takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.loading import load_tokenizer, quiet  # noqa: PLC0415
-        from model_build.exporters.tokenizing.text_tokenizer import TextTokenizer  # noqa: PLC0415
+        from model_build.exporters.tokenizers import TextTokenizer  # noqa: PLC0415
 
         folder = self._folder(source)
         with quiet():
@@ -182,7 +190,7 @@ class Texts(Preparation):
 
     def fit(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """Check that the graph takes tokens of any number."""
-        from model_build.exporters.tokenizing.text_tokenizer import TOKENS  # noqa: PLC0415 - as above
+        from model_build.exporters.tokenizers import TOKENS  # noqa: PLC0415 - as above
 
         names = [tensor.name for tensor in inputs]
         if TOKENS[0] not in names or not set(names) <= set(TOKENS):
@@ -248,7 +256,7 @@ class Images(Preparation):
     def load(self, source: Path) -> str:
         """Load the image processor."""
         require_images(self._model)
-        from model_build.exporters.image_preparation import ImageProcessor  # noqa: PLC0415 - imports slowly
+        from model_build.exporters.images import ImageProcessor  # noqa: PLC0415 - imports slowly
         from model_build.exporters.loading import quiet  # noqa: PLC0415 - as above
 
         with quiet():
@@ -283,7 +291,7 @@ class Images(Preparation):
 
     def more(self) -> Iterator[tuple[str, Any]]:
         """Yield images of odd sizes."""
-        from model_build.exporters.image_preparation import encoded  # noqa: PLC0415 - imports slowly
+        from model_build.exporters.images import encoded  # noqa: PLC0415 - imports slowly
 
         for size in ((37, 91, 3), (120, 50, 3)):
             noise = random_numbers().integers(0, 256, size, dtype=np.uint8)

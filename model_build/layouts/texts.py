@@ -16,12 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model_build import served
-from model_build.data.cases import Case, rows_of
-from model_build.data.context import BuildContext
-from model_build.data.graphs import ServableGraph
+from model_build.data import BuildContext, Case, ServableGraph, rows_of
 from model_build.environments.packing import build_environment, installed_requirement
-from model_build.layouts.layout import DEFAULT_LAYOUT, ENCODER, Layout, random_numbers, same_names
-from model_build.layouts.steps import MASK, TEXT, TOKENIZER, Padding, add_tokenizer
+from model_build.layouts.layout import (
+    DEFAULT_LAYOUT,
+    ENCODER,
+    MASK,
+    TEXT,
+    TOKENIZER,
+    Layout,
+    Padding,
+    add_tokenizer,
+    random_numbers,
+    same_names,
+)
 from model_build.repository.parts import (
     ModelProperties,
     SchedulingStep,
@@ -40,8 +48,8 @@ from tritonstack.files.model.triton_options import Optimization
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
-    from model_build.exporters.text_framework import TextFramework
-    from model_build.exporters.tokenizing.text_tokenizer import Sample
+    from model_build.exporters.texts import TextFramework
+    from model_build.exporters.tokenizers import Sample
 
 Array = NDArray[Any]
 SERVED = Path(served.__file__).parent
@@ -96,7 +104,7 @@ class TextLayout(Layout["TextFramework"]):
     def load(self, context: BuildContext) -> TextFramework:
         """Load the model and its tokenizer."""
         # torch takes seconds to import, and a reused artifact does not need it.
-        from model_build.exporters.text_framework import TextFramework  # noqa: PLC0415
+        from model_build.exporters.texts import TextFramework  # noqa: PLC0415
 
         return TextFramework(
             source=context.source,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model_build.errors import ModelConfigError, SurprisingSettingError
-from model_build.repository.config import CONFIG_NAME
-from model_build.repository.locating import FieldPlace, field_of, line_of
+from model_build.repository.config import CONFIG_NAME, FieldPlace, field_of, line_of
 from tritonstack.base.errors import FileViolation
 
 Severity = Literal["error", "warning"]

@@ -18,9 +18,9 @@ from model_build.errors import (
     UnsafeWeightsError,
     UnsupportedModelError,
 )
-from model_build.exporters.torchscript_safety import check_torchscript
 from model_build.linting.backends import completed
 from model_build.linting.findings import Finding, LintOptions, ModelFolder, in_file, is_small
+from model_build.model_files import check_torchscript
 from model_build.repository.contradictions import PLATFORMS
 from tritonstack.base.error_kinds import ModelCodeError
 from tritonstack.facts.container_variables import ADDITIONAL_ARGS

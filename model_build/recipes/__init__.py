@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from model_build.data.context import Recipe
+from model_build.data import Recipe
 from model_build.recipes.ensemble import Ensemble
 from model_build.recipes.hugging_face import HuggingFace
-from model_build.recipes.language.text_generation import TextGeneration
-from model_build.recipes.language.vllm import VllmModel
 from model_build.recipes.onnx import OnnxGraph
 from model_build.recipes.python import PythonModel
 from model_build.recipes.scikit_learn import ScikitLearn
+from model_build.recipes.text_generation import TextGeneration
 from model_build.recipes.torchscript import TorchScript
 from model_build.recipes.trees import TreesForFil
 from model_build.recipes.triton import TritonRepository
+from model_build.recipes.vllm import VllmModel
 from model_build.repository.existing import read_existing
 from tritonstack.base.yaml import Document
 from tritonstack.files.model.model import ModelSpec

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data import BuildContext, Case, WrittenRepository
+from model_build.errors import ServingError
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
-from model_build.recipes.chain import chain_answers
 from model_build.recipes.members import (
     Member,
     build_members,
@@ -33,12 +33,74 @@ from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.error_kinds import CompositionError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
+from tritonstack.client import decode_reply, encode_request
 from tritonstack.files.model.inputs import TestInput
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import EnsembleRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
+from tritonstack.triton import TritonInstallation, TritonServer
+
+# Compute the expected answers of an ensemble by calling its models' own artifacts in order. Each verified
+# artifact is served alone by the real server, and its tensors are passed on outside Triton. An ensemble with
+# the same answers is composed correctly.
+
 
 Array = NDArray[Any]
+READY_WITHIN_S = 300.0
+REQUEST_WITHIN_S = 120.0
+
+
+def chain_answers(
+    pipeline: Pipeline,
+    members: Mapping[str, MemberFolder],
+    requests: Sequence[tuple[str, Mapping[str, Array]]],
+    *,
+    installation: TritonInstallation,
+    work: Path,
+) -> list[Case]:
+    """Return the requests as cases, with the models' chained answers."""
+    tensors = [dict(inputs) for _, inputs in requests]
+    for index, step in enumerate(pipeline.steps):
+        member = members[step.model]
+        with TritonServer.start(
+            installation=installation,
+            model_root=member.folder,
+            environment={
+                "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+                "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": member.entry,
+            },
+            state_dir=work / f"step-{index + 1}",
+        ) as server:
+            server.wait_ready(timeout_s=READY_WITHIN_S)
+            for values in tensors:
+                answers = _ask(
+                    server, step.model, {input_name: values[name] for input_name, name in step.inputs.items()}
+                )
+                values.update({name: answers[input_name] for input_name, name in step.outputs.items()})
+    return [
+        Case(name, inputs, {tensor.name: values[tensor.name] for tensor in pipeline.outputs}, origin="served")
+        for (name, inputs), values in zip(requests, tensors, strict=True)
+    ]
+
+
+def _ask(server: TritonServer, model: str, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    request = encode_request(inputs)
+    reply = server.request(
+        "POST",
+        "/invocations",
+        body=request.body,
+        headers={"Content-Type": request.content_type},
+        timeout_s=REQUEST_WITHIN_S,
+    )
+    if reply.status != 200:
+        raise ServingError(
+            f"{model!r} returned status {reply.status} for the output of earlier steps: "
+            f"{reply.body.decode(errors='replace')[:500]}",
+            remedy=f"make the inputs of {model!r} match the outputs of the steps before it",
+        )
+    return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
+
+
 Requests = Sequence[tuple[str, Mapping[str, Array]]]
 SENT_AS: Mapping[str, tuple[str, ...]] = {
     "texts": ("TEXT",),

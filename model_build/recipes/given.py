@@ -1,4 +1,4 @@
-"""Shared parts of recipes for user-supplied models: the repository, the cases, and summaries."""
+"""Shared parts of recipes for user-supplied models, and the choice of a graph's backend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.answers import Answer
+from model_build.checking.parity import Answer
 from model_build.checking.sizes import SizedCase
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ServableGraph
+from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository
 from model_build.environments.packing import target_python
 from model_build.layouts.layout import ENCODER
 from model_build.layouts.prepared import Preparation
@@ -26,6 +24,31 @@ from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
+
+
+def choose_backend(
+    graph: ExportedGraph, *, cases: Sequence[Case], spec: ModelSpec, context: BuildContext, steps: BuildSteps
+) -> ServableGraph:
+    """Convert an ONNX graph as model.yaml asks, and compare it with the framework.
+
+    Its tensor types may differ from the exported graph's: use those of the result.
+    """
+    # ONNX libraries import slowly, and a reused artifact does not need them.
+    if spec.format == "tensorrt":
+        from model_build.engines.prepare import prepare_engines  # noqa: PLC0415
+
+        return prepare_engines(graph, cases=cases, spec=spec, context=context, steps=steps)
+    from model_build.graphs.precision import choose_precision  # noqa: PLC0415
+
+    return choose_precision(
+        graph,
+        cases=cases,
+        spec=spec,
+        target=context.target,
+        steps=steps,
+        recorded=context.recorded_graph,
+    )
+
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ import onnx
 from onnx.external_data_helper import uses_external_data
 
 from model_build.errors import UnsupportedModelError
-from model_build.graphs.onnx_tensors import load_graph, shape_of, tensor_of
+from model_build.graphs.onnx_files import load_graph, shape_of, tensor_of
 from model_build.graphs.running import session_options
 from model_build.library_errors import brief
 from model_build.store.archive import is_safe_name

@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model_build.checking.answers import compare_answers
-from model_build.checking.parity import describe_parity
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.environments.early_packing import EarlyPacking, Packages
-from model_build.environments.packing import installed_requirement
+from model_build.checking.parity import compare_answers, describe_parity
+from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository
+from model_build.environments.packing import EarlyPacking, Packages, installed_requirement
 from model_build.errors import ExportError, FieldError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.layouts.choose import choose_layout
@@ -24,8 +20,7 @@ from model_build.layouts.images import image_layout
 from model_build.layouts.layout import Layout, in_types_of
 from model_build.layouts.texts import SERVED_ONNXRUNTIME, text_layout
 from model_build.progress import BuildSteps
-from model_build.recipes.choose_backend import choose_backend
-from model_build.recipes.given import bound_python
+from model_build.recipes.given import bound_python, choose_backend
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data import BuildContext, WrittenRepository
 from model_build.errors import LayoutError
 from model_build.progress import BuildSteps
-from model_build.repository.called_models import add_called_models, called_folders
-from model_build.repository.flattening import MemberFolder
+from model_build.repository.flattening import MemberFolder, add_called_models, called_folders
 from model_build.store.archive import most_members, unpack
 from model_build.store.artifacts import read_manifest
 from tritonstack.base.error_kinds import ModelMismatchError

@@ -9,8 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.answers import Answer
-from model_build.checking.parity import judge
+from model_build.checking.parity import Answer, judge
 from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
@@ -20,16 +19,13 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.data.cases import Case, join_cases
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ExportedGraph, ServableGraph
+from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository, join_cases
 from model_build.errors import ExportError, ParityError, UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
 from model_build.layouts.prepared import preparation_for
 from model_build.progress import BuildSteps
-from model_build.recipes.choose_backend import choose_backend
-from model_build.recipes.given import GraphFront, describe_cases, describe_sizes, write_graph
+from model_build.recipes.given import GraphFront, choose_backend, describe_cases, describe_sizes, write_graph
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
 from tritonstack.files.model.inputs import NEEDS_VNNI, answers_remedy

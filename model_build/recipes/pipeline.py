@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model_build.data.shapes import sizes_agree
+from model_build.data import sizes_agree
 from tritonstack.base.error_kinds import CompositionError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document, FieldPath, closest, suggest

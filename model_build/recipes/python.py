@@ -10,10 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from model_build.checking.archive_checks import unsendable
 from model_build.checking.running_reference import ask_reference
-from model_build.checking.stream_check import unsendable
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data import BuildContext, Case, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
@@ -23,11 +22,11 @@ from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, served_cases, served_tensors
 from model_build.recipes.members import add_calls, build_members
-from model_build.repository.called_models import CALLING_MODEL, OWN_CODE, logic_name
 from model_build.repository.config import datatype_name
 from model_build.repository.existing import read_existing, tensors_of_triton
+from model_build.repository.flattening import CALLING_MODEL, OWN_CODE, logic_name
+from model_build.repository.options import with_controls
 from model_build.repository.parts import ModelProperties, add_python_model, environment_file
-from model_build.repository.scheduling import with_controls
 from model_build.sources import file_selection
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import (

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ExportedGraph
+from model_build.data import BuildContext, Case, ExportedGraph, WrittenRepository
 from model_build.errors import ModelInputError, ParityError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
 from model_build.progress import BuildSteps
-from model_build.recipes.choose_backend import choose_backend
-from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
+from model_build.recipes.given import choose_backend, describe_cases, untrusted_pickle, write_graph
 from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
@@ -23,7 +20,7 @@ from tritonstack.files.model.recipes import ScikitLearnRecipe
 from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
-    from model_build.exporters.tables.scikit_learn import ScikitModel
+    from model_build.exporters.scikit_learn import ScikitModel
 
 Tensors = tuple[TensorSpec, ...]
 
@@ -68,13 +65,13 @@ class ScikitLearn:
 
     def _load(self, context: BuildContext) -> ScikitModel:
         # scikit-learn imports slowly, and a reused artifact does not need it.
-        from model_build.exporters.tables.scikit_learn import load_scikit_model  # noqa: PLC0415
+        from model_build.exporters.scikit_learn import load_scikit_model  # noqa: PLC0415
 
         return load_scikit_model((context.source.folder / self._recipe.file).resolve())
 
     def _rows(self, loaded: ScikitModel) -> tuple[list[Row], Tensors]:
         """Return the test inputs, and the inputs that they declare: one tensor, or one per column."""
-        from model_build.exporters.tables.scikit_learn import TYPES, WHOLE  # noqa: PLC0415 - as above
+        from model_build.exporters.scikit_learn import TYPES, WHOLE  # noqa: PLC0415 - as above
 
         first = self._spec.test_inputs[0].inputs
         if not loaded.columns or first is None or WHOLE in first:
@@ -113,7 +110,7 @@ class ScikitLearn:
         reject(violations)
 
     def _convert(self, loaded: ScikitModel, inputs: Tensors, context: BuildContext) -> ExportedGraph:
-        from model_build.exporters.tables.scikit_learn import PROBABILITIES  # noqa: PLC0415 - as above
+        from model_build.exporters.scikit_learn import PROBABILITIES  # noqa: PLC0415 - as above
         from model_build.recipes.given_graph import read_tensors  # noqa: PLC0415 - as above
 
         file = loaded.convert(inputs, context.folder / "graph")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from model_build.checking.answers import Answer, compare_answers
-from model_build.checking.parity import describe_parity
+from model_build.checking.parity import Answer, compare_answers, describe_parity
 from model_build.checking.sizes import (
     SizedCase,
     batch_cases,
@@ -20,9 +19,7 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.data.cases import Case, join_cases
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ServableGraph
+from model_build.data import BuildContext, Case, ServableGraph, WrittenRepository, join_cases
 from model_build.errors import ModelInputError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
@@ -126,7 +123,7 @@ class TorchScript:
     def _load_file(self, source: Path, folder: Path) -> _LoadedModule:
         # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.torchscript import FILE_NAME, load_torchscript  # noqa: PLC0415
-        from model_build.exporters.torchscript_safety import check_torchscript  # noqa: PLC0415
+        from model_build.model_files import check_torchscript  # noqa: PLC0415
 
         file = source / str(self._recipe.file)
         check_torchscript(file)
@@ -137,8 +134,11 @@ class TorchScript:
 
     def _load_entry(self, source: Path, folder: Path) -> _LoadedModule:
         from model_build.exporters import torchscript  # noqa: PLC0415 - as above
-        from model_build.exporters.entry_points import call_entry, load_entry  # noqa: PLC0415
-        from model_build.exporters.made_modules import make_module  # noqa: PLC0415
+        from model_build.exporters.entry_points import (  # noqa: PLC0415
+            call_entry,
+            load_entry,
+            make_module,
+        )
 
         module_folder, entry = self._model.file.parent, str(self._recipe.entry)
         function = load_entry(module_folder, entry)

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model_build.checking.answers import compare_answers
-from model_build.checking.parity import describe_parity
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
-from model_build.data.graphs import ServableGraph
+from model_build.checking.parity import compare_answers, describe_parity
+from model_build.data import BuildContext, Case, ServableGraph, WrittenRepository
 from model_build.errors import UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
@@ -30,7 +27,7 @@ from tritonstack.files.model.recipes import TreesRecipe
 from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
-    from model_build.exporters.tree_libraries import Trees
+    from model_build.exporters.trees import Trees
 
 Array = NDArray[Any]
 INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
@@ -111,7 +108,7 @@ class TreesForFil:
 
     def _load(self, context: BuildContext) -> Trees:
         # The libraries import slowly, and a reused artifact does not need them.
-        from model_build.exporters.tree_libraries import library_of, load_trees  # noqa: PLC0415
+        from model_build.exporters.trees import library_of, load_trees  # noqa: PLC0415
 
         file: Path = (context.source.folder / self._recipe.file).resolve()
         library = library_of(file)
@@ -146,7 +143,7 @@ class TreesForFil:
         return answer
 
     def _prepare_shap(self, trees: Trees) -> None:
-        from model_build.exporters.tables.contributions import (  # noqa: PLC0415 - as above
+        from model_build.exporters.trees import (  # noqa: PLC0415 - as above
             missing_for_shap,
             share_base_scores,
         )

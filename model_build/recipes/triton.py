@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from model_build.checking.archive_check import READY_WITHIN_S, own_threads
-from model_build.checking.request_plan import RequestPlan
-from model_build.checking.served_model import InvocationClient
-from model_build.data.cases import Case
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.checking.archive_checks import READY_WITHIN_S, own_threads
+from model_build.checking.served_model import InvocationClient, RequestPlan
+from model_build.data import BuildContext, Case, WrittenRepository
 from model_build.environments.given import read_environment
 from model_build.environments.packing import ENV_PARAMETER, target_python
 from model_build.errors import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from model_build.data.shapes import fits_shape
+from model_build.data import fits_shape
 from model_build.repository.config import datatype_name, model_config_schema
 from model_build.repository.existing import CHOICES, ExistingConfig, is_written
 from tritonstack.base.errors import FileViolation, shown_path

@@ -14,9 +14,15 @@ from typing import Any
 from google.protobuf import text_format
 
 from model_build.errors import ModelConfigError
-from model_build.repository.config import model_config_schema, parse_config
-from model_build.repository.locating import FieldPlace, field_lines, field_of, line_of
-from model_build.repository.scheduling import control_inputs
+from model_build.repository.config import (
+    FieldPlace,
+    field_lines,
+    field_of,
+    line_of,
+    model_config_schema,
+    parse_config,
+)
+from model_build.repository.options import control_inputs
 from tritonstack.base.error_kinds import MissingReferenceError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document, FieldPath

@@ -14,7 +14,7 @@ from typing import Any
 
 from model_build.environments.packing import ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository import config
-from model_build.repository.instances import choose_versions, place_instances
+from model_build.repository.options import choose_versions, place_instances
 from model_build.repository.parts import DEFAULTS, VERSION, ModelProperties, write_model
 from tritonstack.base.source_files import copy_from
 from tritonstack.files.model.triton_options import TritonOptions

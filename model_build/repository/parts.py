@@ -9,23 +9,22 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from model_build.data.graphs import ServableGraph
+from model_build.data import ServableGraph
 from model_build.environments.packing import ARCHIVE_NAME, ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository import config
 from model_build.repository.contradictions import contradictions
 from model_build.repository.existing import complete_existing, read_existing
-from model_build.repository.instances import (
+from model_build.repository.options import (
+    add_warm_up,
+    callers_inputs,
     choose_versions,
+    control_violations,
+    first_row,
     instance_violations,
     optimize,
     place_instances,
-)
-from model_build.repository.scheduling import (
-    callers_inputs,
-    control_violations,
     schedule,
 )
-from model_build.repository.warm_up import add_warm_up, first_row
 from tritonstack.base.error_kinds import ModelMismatchError, UnavailableOptionError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.files import folder_bytes

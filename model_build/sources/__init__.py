@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model_build.sources.base import FetchedSource, fetched
-from model_build.sources.local_folder import fetch_folder
-from model_build.sources.package import fetch_from_package
+from model_build.sources.local import fetch_folder, fetch_from_package
 from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection, file_selection
 

@@ -8,13 +8,83 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model_build.errors import DamagedSourceError, SourceError, UnsafeWeightsError
+from safetensors import SafetensorError, safe_open
+
+from model_build.errors import DamagedSourceError, ExportError, SourceError, UnsafeWeightsError
 from model_build.resources import require_space
-from model_build.sources.safe_weights import check_weights
 from model_build.store.archive import is_safe_name
 from tritonstack.base.error_kinds import UntrustedPickleError
+from tritonstack.base.files import read_json
 from tritonstack.base.source_files import Files, list_files, require_same
+from tritonstack.files.sources.safetensors_header import REMEDY, header_violation
 from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection
+
+INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
+"""Index names of safetensors and of pickles."""
+
+
+def check_weights(files: Iterable[Path]) -> None:
+    """Raise SourceError for the first incomplete file, or an index with missing parts."""
+    folders = set()
+    for file in files:
+        if file.suffix == ".safetensors":
+            _check_file(file)
+        folders.add(file.parent)
+    for folder in sorted(folders):
+        for pattern in INDEXES:
+            for index in sorted(folder.glob(pattern)):
+                _check_index(index)
+
+
+def _check_file(file: Path) -> None:
+    if violation := header_violation(file):
+        raise DamagedSourceError(violation, remedy=REMEDY)
+    try:
+        # Reads and checks the header only: types, sizes, gaps, and overlaps.
+        with safe_open(str(file), framework="np"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise DamagedSourceError(f"the header of {file.name} is wrong: {error}", remedy=REMEDY) from error
+
+
+def _check_index(index: Path) -> None:
+    """Check index files: entries in other folders would load unhashed weights."""
+    try:
+        parts = sorted(set(read_json(index)["weight_map"].values()))
+        outside = [part for part in parts if part != Path(part).name]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedSourceError(f"{index.name} has no valid weight map: {error}", remedy=REMEDY) from error
+    if outside:
+        raise DamagedSourceError(
+            f"{index.name} names files outside its folder: {', '.join(outside[:5])}",
+            remedy="copy the files next to it, and use names without folders",
+        )
+    missing = [part for part in parts if not (index.parent / part).is_file()]
+    if missing and index.match(INDEXES[0]):  # pickles are fetched only if trusted
+        raise DamagedSourceError(
+            f"{index.name} names missing files: {', '.join(missing)}",
+            remedy="fetch or copy the missing files too",
+        )
+
+
+def read_settings_file(folder: Path, name: str, kind: type[Any] = dict, *, required: bool = False) -> Any:
+    """Return the content of a file, which must be of this type; empty if it is missing."""
+    file = folder / name
+    if not required and not file.is_file():
+        return kind()
+    try:
+        content = read_json(file)
+    except (OSError, ValueError) as error:
+        raise ExportError(
+            f"{name} cannot be read as JSON: {error}", remedy="fetch or copy the file again"
+        ) from error
+    if not isinstance(content, kind):
+        raise ExportError(
+            f"{name}: expected a {kind.__name__}, got a {type(content).__name__}",
+            remedy="save the model again with the library that wrote it",
+        )
+    return content
+
 
 CHUNK = 1 << 20
 MOST_FILES = 5000

@@ -25,8 +25,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from model_build.errors import AlteredSourceError, SourceError
-from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
-from model_build.sources.safe_weights import check_weights
+from model_build.sources.base import FoundFolder, add_file, check_listing, check_weights, no_weights
 from tritonstack.files.sources.source_selection import PICKLES, TRANSFORMERS, FileSelection
 
 SHA256_LENGTH, SHA1_LENGTH = 64, 40

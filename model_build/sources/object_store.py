@@ -19,9 +19,8 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from model_build.errors import AlteredSourceError, SourceError
-from model_build.sources.base import FoundFolder, add_file, check_listing, no_weights
-from model_build.sources.safe_weights import check_weights
-from model_build.store.aws_errors import explain
+from model_build.sources.base import FoundFolder, add_file, check_listing, check_weights, no_weights
+from model_build.store.publishing import explain
 from tritonstack.base.errors import aws_error_code
 from tritonstack.base.files import staging_folder
 from tritonstack.files.sources.source_selection import TRANSFORMERS, FileSelection

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from model_build.errors import ModelBuildError, PublishError
 from model_build.store.artifacts import verify_artifact
-from model_build.store.aws_errors import explain
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import short_digest
 from tritonstack.base.naming import artifact_prefix
@@ -31,6 +30,38 @@ from tritonstack.files.records.manifests import (
     Manifest,
     parse_manifest,
 )
+
+MISSING_BUCKET_CODES = frozenset({"NoSuchBucket", "404", "NotFound"})
+DENIED_CODES = frozenset({"AccessDenied", "403", "Forbidden", "AllAccessDisabled"})
+CREDENTIAL_CODES = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})
+LOG_IN = "log in (for example, `aws sso login`), or set AWS_PROFILE"
+
+
+def explain(
+    error: BotoCoreError | ClientError,
+    *,
+    error_type: type[ModelBuildError],
+    doing: str,
+    bucket: str,
+    missing_bucket_remedy: str,
+) -> ModelBuildError:
+    """Return the error for a failed S3 operation on `bucket`."""
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return error_type(f"{doing}: no AWS credentials", remedy=LOG_IN)
+    code = aws_error_code(error)
+    if code in CREDENTIAL_CODES:
+        return error_type(f"{doing}: AWS rejected the credentials ({code})", remedy=LOG_IN)
+    if code in MISSING_BUCKET_CODES:
+        return error_type(f"{doing}: bucket {bucket!r} does not exist", remedy=missing_bucket_remedy)
+    if code in DENIED_CODES:
+        return error_type(
+            f"{doing}: access to bucket {bucket!r} denied",
+            remedy="check the account and the permissions on the bucket and its KMS key",
+        )
+    return error_type(
+        f"{doing}: {error}", remedy="retry; if it fails again, check the network and the service's status"
+    )
+
 
 ABSENT_CODES = frozenset({"404", "NoSuchKey", "NotFound"})
 CHANGED_CODES = CONFLICT_CODES | AGAIN_CODES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.graphs.candidates import LEAST_GAIN
+from model_build.graphs.precision import LEAST_GAIN
 from tritonstack.base.paths import find_project
 from tritonstack.base.yaml import Record, load_document
 from tritonstack.cli.registry import COMMANDS

@@ -40,7 +40,7 @@ def ask(site: Site, texts: tuple[str, ...]) -> np.ndarray:
 
 
 def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
-    from model_build.exporters.text_framework import TextFramework
+    from model_build.exporters.texts import TextFramework
 
     model = ProjectFiles(site.project).model("minilm-embedding")
     source = fetch_source(

@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from model_build.build import BuildFolders
-from model_build.data.graphs import ExportedGraph
+from model_build.data import ExportedGraph
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
 from tests.model_build.written_repositories import a_cache
@@ -36,7 +36,7 @@ def tiny_recipe() -> TextEmbeddingRecipe:
 def tiny_graph(
     tiny_source: FetchedSource, tiny_recipe: TextEmbeddingRecipe, tmp_path_factory: pytest.TempPathFactory
 ) -> ExportedGraph:
-    from model_build.exporters.text_framework import TextFramework
+    from model_build.exporters.texts import TextFramework
 
     framework = TextFramework(source=tiny_source, recipe=tiny_recipe)
     return framework.export(tmp_path_factory.mktemp("graph") / "1")

@@ -42,11 +42,11 @@ def framework_of(
 
             return TimmFramework(**options, cache_dir=shared_cache())
         case ImageRecipe():
-            from model_build.exporters.image_framework import ImageFramework
+            from model_build.exporters.images import ImageFramework
 
             return ImageFramework(**options)
         case _:
-            from model_build.exporters.text_framework import TextFramework
+            from model_build.exporters.texts import TextFramework
 
             return TextFramework(**options)
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from model_build.host_driver import DriverError, require_driver
-from model_build.job import BuildOrder, run_order
+from model_build.job import BuildOrder, DriverError, require_driver, run_order
 from tests.projects import write_project
 from tritonstack.facts.drivers import least_driver
 from tritonstack.facts.releases import RELEASES

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.needed_backends import needed_backends
-from model_build.needed_python import require_python, server_python
+from model_build.needs import needed_backends, require_python, server_python
 from model_build.progress import Progress
 from tests.model_build.recipes.test_python_models import python_model
 from tests.model_build.supplied_models import write_supplied

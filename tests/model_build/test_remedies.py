@@ -16,10 +16,10 @@ import torch
 
 from model_build.errors import ExportError
 from model_build.exporters.framework import NO_FORMAT, Framework
-from model_build.exporters.torchscript_safety import check_torchscript
-from model_build.graphs.onnx_tensors import graph_tensors
+from model_build.graphs.onnx_files import graph_tensors
 from model_build.importing.opening import open_import
 from model_build.importing.records import ImportRequest
+from model_build.model_files import check_torchscript
 from tests.model_build.graph_texts import save_graph
 from tests.model_build.linting.given_repositories import (
     CUT,

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from model_build.data.cases import Case
-from model_build.data.graphs import ExportedGraph
+from model_build.data import Case, ExportedGraph
 from model_build.graphs.running import GraphSession
 from tests.model_build.graph_texts import save_graph
 from tritonstack.files.records.manifests import TensorSpec

@@ -20,7 +20,7 @@ def save_timm_model(
     """Save a seeded model as timm's `save_for_hf` does; `settings` change its pretrained_cfg."""
     import torch
 
-    from model_build.exporters.timm_models.importing import import_timm
+    from model_build.exporters.timm_models.loading import import_timm
 
     timm = import_timm(shared_cache())
     torch.manual_seed(7)

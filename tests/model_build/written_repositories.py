@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model_build.data.context import BuildContext, WrittenRepository
+from model_build.data import BuildContext, WrittenRepository
 from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.sources import FetchedSource, fetch_source, file_selection

@@ -14,19 +14,20 @@ import torch
 import transformers
 from transformers.cache_utils import DynamicLayer
 
-from model_build.data.graphs import ExportedGraph
+from model_build.data import ExportedGraph
 from model_build.errors import ExportError, UnsupportedModelError
 from model_build.exporters.framework import to_onnx
 from model_build.exporters.generating.framework import (
     REMEDY,
+    USUAL_LENGTH,
     GenerationFramework,
     causal_mask,
     keys_and_values,
     layer_names,
+    longest,
 )
-from model_build.exporters.generating.settings import USUAL_LENGTH, longest
 from model_build.exporters.heads import Head
-from model_build.graphs.onnx_file import save_graph
+from model_build.graphs.onnx_files import save_graph
 from model_build.served.generation import CROSS, ENCODER, INPUT, LOGITS, PAST, PRESENT, Options
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.files.model.recipes import GenerationRecipe

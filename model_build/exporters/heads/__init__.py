@@ -1,16 +1,16 @@
-"""What follows a transformers model in each task: one module a task, and how to find it."""
+"""What follows a transformers model in each task, and how to find it."""
 
 from __future__ import annotations
 
 from model_build.exporters.heads.base import Head, SourceSettings, TextHead
-from model_build.exporters.heads.feature_extraction import FeatureExtraction
-from model_build.exporters.heads.image_classification import ImageClassification
-from model_build.exporters.heads.image_embedding import ImageEmbedding
-from model_build.exporters.heads.question_answering import QuestionAnswering
-from model_build.exporters.heads.text_classification import TextClassification
-from model_build.exporters.heads.text_embedding import TextEmbedding
-from model_build.exporters.heads.text_pair_classification import TextPairClassification
-from model_build.exporters.heads.token_classification import TokenClassification
+from model_build.exporters.heads.classifiers import (
+    ImageClassification,
+    QuestionAnswering,
+    TextClassification,
+    TextPairClassification,
+    TokenClassification,
+)
+from model_build.exporters.heads.embeddings import FeatureExtraction, ImageEmbedding, TextEmbedding
 from tritonstack.files.model.recipes import (
     FeatureExtractionRecipe,
     HuggingFaceRecipe,

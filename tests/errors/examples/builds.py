@@ -11,18 +11,18 @@ import numpy as np
 
 from model_build.checking import parity
 from model_build.engines import machine
-from model_build.engines.profiles import profile_shapes
+from model_build.engines.trtexec import profile_shapes
 from model_build.environments.given import accept_environment
 from model_build.exporters.entry_points import load_entry
+from model_build.exporters.loading import check_unused
 from model_build.exporters.sentence_settings import read_settings
-from model_build.exporters.unused_weights import check_unused
 from model_build.inputs.rows import read_rows
 from model_build.linting.check import lint_repository
 from model_build.linting.findings import LintOptions
 from model_build.recipes.given_graph import start_session
 from model_build.repository.existing import read_existing
 from model_build.sources import fetch_source
-from model_build.sources.package import _check_files
+from model_build.sources.local import _check_files
 from model_build.store.artifacts import verify_artifact
 from model_build.store.publishing import publish
 from tests.errors.examples.aws import CLOUD, Rejecting

@@ -86,7 +86,7 @@ def test_too_little_space_for_the_archive_is_reported_before_packing(tmp_path, f
         "model_build.environments.packing.archive.pack",
         "model_build.store.archive._add",
         "model_build.build.pack",
-        "model_build.checking.serving_check.unpack_own",
+        "model_build.checking.archive_checks.unpack_own",
     ],
 )
 def test_full_disk_leaves_nothing(tmp_path, folders, monkeypatch, place):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model_build.checking.examples import MOST_BYTES, MOST_IN_SEQUENCE, examples_of, examples_of_texts
-from model_build.data.cases import Case, rows_of
+from model_build.data import Case, rows_of
 from model_build.inputs.rows import read_rows
 from tritonstack.base.yaml import load_document
 from tritonstack.files.model.model import ModelSpec

@@ -8,8 +8,8 @@ import pytest
 
 from model_build import build as building
 from model_build.build import BuildFolders, build_model
+from model_build.checking.archive_checks import ServingReport
 from model_build.checking.generate_check import GenerateCheck
-from model_build.checking.serving_check import ServingReport
 from model_build.engines import machine
 from model_build.errors import ServingError
 from model_build.store.archive import pack

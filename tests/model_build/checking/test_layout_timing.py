@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.checking import layout_timing as code
 from model_build.errors import ServingError, SilentModelError
+from model_build.layouts import choose as code
 from tritonstack.triton.errors import TritonEndedError, TritonFailedError, TritonTimeoutError
 
 REQUEST = {"X": np.zeros((1, 1), np.int64)}

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.checking import serving_check
-from model_build.checking.archive_check import AGAIN, READY_WITHIN_S
+from model_build.checking import archive_checks as serving_check
+from model_build.checking.archive_checks import AGAIN, HOSTED_AS, READY_WITHIN_S, ServingCheck
 from model_build.checking.served_model import ServingReport
-from model_build.checking.serving_check import HOSTED_AS, ServingCheck
-from model_build.data.cases import Case, batches, rows_of
+from model_build.data import Case, batches, rows_of
 from model_build.errors import ParityError, ServingError, SilentModelError
 from model_build.repository.properties import (
     CpuInstances,

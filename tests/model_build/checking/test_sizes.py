@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from model_build.data.context import WrittenRepository
+from model_build.data import WrittenRepository
 from model_build.errors import ParityError
 from tests.model_build.graph_texts import save_graph
 from tests.model_build.supplied_models import save_onnx, write_supplied

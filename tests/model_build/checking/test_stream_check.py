@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from model_build.build import build_model
-from model_build.checking.stream_check import StreamCheck
-from model_build.data.cases import Case
+from model_build.checking.archive_checks import StreamCheck
+from model_build.data import Case
 from model_build.errors import ParityError, ServingError
 from model_build.store.archive import pack
 from tests.model_build.supplied_models import write_supplied

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.checking import serving_check
+from model_build.checking import archive_checks as serving_check
 from model_build.engines import machine
 from model_build.store.archive import PackedArchive
 from tritonstack.facts.releases import RELEASES

@@ -10,13 +10,10 @@ from typing import Any
 import onnx
 import pytest
 
-from model_build.data.context import BuildContext
-from model_build.data.graphs import ExportedGraph, ServableGraph
-from model_build.engines.build import EngineBuilder
+from model_build.data import BuildContext, ExportedGraph, ServableGraph
+from model_build.engines.build import EngineBuilder, SharedFiles
 from model_build.engines.prepare import prepare_engines
-from model_build.engines.profiles import profile_shapes
-from model_build.engines.shared_files import SharedFiles
-from model_build.engines.trtexec import EngineOrder, version_of_banner
+from model_build.engines.trtexec import EngineOrder, profile_shapes, version_of_banner
 from model_build.errors import EngineError
 from model_build.progress import BuildSteps, Progress
 from model_build.sources import FetchedSource

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from model_build.environments import packing
-from model_build.environments.early_packing import EarlyPacking, Packages
-from model_build.environments.packing import build_environment
+from model_build.environments.packing import EarlyPacking, Packages, build_environment
 from model_build.recipes.hugging_face import likely_packages
 from tests.model_build.environments.wheels import write_wheel
 from tritonstack.base.files import sha256_of
@@ -26,7 +25,7 @@ ENDS_WITHIN_S = 60.0
 ORPHAN = """
 import sys, time
 from pathlib import Path
-from model_build.environments.early_packing import EarlyPacking, Packages
+from model_build.environments.packing import EarlyPacking, Packages
 packing = EarlyPacking(Path(sys.argv[1]) / "cache")
 packing.start(Packages(("plain==1.0",), dependencies=True))
 time.sleep(600)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from model_build.environments import fetched_packages
-from model_build.environments.fetched_packages import fetched_versions, unpack_packages
+from model_build.environments import wheels as fetched_packages
+from model_build.environments.wheels import fetched_versions, unpack_packages
 from model_build.errors import EnvironmentBuildError
 from tritonstack.base.paths import find_project
 

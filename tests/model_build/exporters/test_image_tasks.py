@@ -14,7 +14,7 @@ import pytest
 import transformers
 
 from model_build.errors import ExportError
-from model_build.exporters.image_preparation import encoded, preparation_of
+from model_build.exporters.images import encoded, preparation_of
 from tests.model_build.frameworks import framework_of
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny_tasks import save_image_model

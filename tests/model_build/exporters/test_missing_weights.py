@@ -12,7 +12,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.made_modules import make_module
+from model_build.exporters.entry_points import make_module
 from tests.model_build.frameworks import framework_of
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_language_models import write_encoder_decoder, write_language_model

@@ -11,9 +11,9 @@ import onnx_ir
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from model_build.data.graphs import ExportedGraph
+from model_build.data import ExportedGraph
 from model_build.errors import ExportError
-from model_build.graphs.onnx_file import save_graph
+from model_build.graphs.onnx_files import save_graph
 from model_build.graphs.running import GraphSession
 from tests.model_build.frameworks import framework_of
 from tests.model_build.tiny import POSITIONS
@@ -55,7 +55,7 @@ def test_output_is_the_same_in_another_process_and_folder(tiny_folder, tiny_grap
 
 
 def test_large_weights_are_stored_as_external_data(tiny_graph, tmp_path, monkeypatch):
-    monkeypatch.setattr("model_build.graphs.onnx_file.INLINE_LIMIT", 1000)
+    monkeypatch.setattr("model_build.graphs.onnx_files.INLINE_LIMIT", 1000)
     saved = save_graph(onnx_ir.load(tiny_graph.file), tmp_path / "1")
     assert {file.name for file in (tmp_path / "1").iterdir()} == {"model.onnx", "model.onnx.data"}
     (tmp_path / "1").rename(tmp_path / "moved")

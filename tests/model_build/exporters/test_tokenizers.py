@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from model_build.errors import ExportError
 from model_build.exporters.loading import load_tokenizer
-from model_build.exporters.tokenizing.pieces import PROBES
+from model_build.exporters.tokenizers import PROBES
 from tests.model_build.frameworks import change_json, framework_of
 from tests.model_build.tiny import TEXTS
 from tests.model_build.tiny_tasks import LABELS, save_text_model

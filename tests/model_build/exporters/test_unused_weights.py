@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 from torch.nn import Module
 
 from model_build.errors import FieldError
-from model_build.exporters.unused_weights import check_unused
+from model_build.exporters.loading import check_unused
 from tests.model_build.frameworks import change_json, framework_of
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.tiny_tasks import LABELS, save_image_model, save_text_model

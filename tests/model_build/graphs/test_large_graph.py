@@ -5,7 +5,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from model_build.graphs.onnx_file import OPSET, save_graph
+from model_build.graphs.onnx_files import OPSET, save_graph
 from model_build.store.archive import pack
 
 ROWS, WIDTH = 9_000_000, 64

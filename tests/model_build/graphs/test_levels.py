@@ -10,16 +10,15 @@ import onnx
 import pytest
 
 from model_build.checking.parity import report_of
-from model_build.data.cases import Case
-from model_build.data.graphs import ExportedGraph, ServableGraph
+from model_build.data import Case, ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
-from model_build.graphs import candidates, eight_bits, levels, onnx_file, precision
-from model_build.graphs.candidates import Candidate, choose, report
+from model_build.graphs import eight_bits, levels, precision
+from model_build.graphs import onnx_files as onnx_file
+from model_build.graphs import precision as candidates
 from model_build.graphs.eight_bits import to_calibrated_int8, to_dynamic_int8, to_int8_for_tensorrt
-from model_build.graphs.half import steps_out_of_range, to_fp16
-from model_build.graphs.levels import FP32, INT8
-from model_build.graphs.precision import choose_precision
-from model_build.graphs.readable import make_readable
+from model_build.graphs.levels import FP32, INT8, steps_out_of_range, to_fp16
+from model_build.graphs.onnx_files import make_readable
+from model_build.graphs.precision import Candidate, choose, choose_precision, report
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.progress import BuildSteps, ignore_progress
 from tests.model_build.tiny_graphs import answered, convolutions, lookup, normalized, perceptron, transposed

@@ -14,13 +14,12 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from model_build.checking.parity import report_of
-from model_build.data.graphs import ExportedGraph
+from model_build.data import ExportedGraph
 from model_build.errors import ParityError
 from model_build.graphs import eight_bits
 from model_build.graphs.eight_bits import to_calibrated_int8, to_dynamic_int8, to_int8_for_tensorrt
-from model_build.graphs.levels import INT8, Converter
+from model_build.graphs.levels import INT8, Converter, rounded_session
 from model_build.graphs.overflow import can_overflow
-from model_build.graphs.rounding import rounded_session
 from model_build.graphs.running import GraphSession, compare_graph
 from model_build.recipes.given_graph import start_session
 from tests.model_build.graph_texts import save_graph

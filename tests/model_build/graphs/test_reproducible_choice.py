@@ -3,8 +3,8 @@
 import pytest
 
 from model_build.graphs import precision
-from model_build.graphs.candidates import LEAST_GAIN, Candidate, choose
 from model_build.graphs.levels import BF16, FP32, INT8
+from model_build.graphs.precision import LEAST_GAIN, Candidate, choose
 from tests.model_build.graphs.test_levels import settle
 from tests.model_build.tiny_graphs import answered, perceptron
 

@@ -6,12 +6,10 @@ import numpy as np
 import onnx
 
 from model_build.checking.parity import report_of
-from model_build.data.cases import Case
-from model_build.data.graphs import ExportedGraph
+from model_build.data import Case, ExportedGraph
 from model_build.graphs import eight_bits
-from model_build.graphs.eight_bits import to_dynamic_int8
+from model_build.graphs.eight_bits import smooth, to_dynamic_int8
 from model_build.graphs.running import GraphSession, compare_graph
-from model_build.graphs.smoothing import smooth
 from tests.model_build.tiny_graphs import answered, perceptron, with_outliers
 
 

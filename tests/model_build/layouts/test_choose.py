@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from model_build.checking.layout_timing import LayoutTime
 from model_build.errors import ServingError
 from model_build.layouts import choose as code
-from model_build.layouts.choose import choose_layout
+from model_build.layouts.choose import LayoutTime, choose_layout
 from model_build.progress import BuildSteps
 
 CHEAP, DEAR = LayoutTime(1.0), LayoutTime(1.3)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from model_build.build import BuildFolders
-from model_build.data.graphs import ExportedGraph, ServableGraph
+from model_build.data import ExportedGraph, ServableGraph
 from model_build.layouts import texts as code
 from model_build.layouts.texts import text_layout
 from model_build.repository.config import read_config

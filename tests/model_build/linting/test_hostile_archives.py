@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_build.errors import ResourceError
-from model_build.linting import opening
+from model_build.linting import check as opening
 from tests.model_build.linting.given_repositories import (
     CUT,
     PYTHON,

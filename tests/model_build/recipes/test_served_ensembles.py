@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from model_build.build import BuildFolders, build_model
-from model_build.checking.serving_check import ServingCheck, ServingReport
-from model_build.data.context import WrittenRepository
+from model_build.checking.archive_checks import ServingCheck, ServingReport
+from model_build.data import WrittenRepository
 from model_build.progress import BuildSteps, ignore_progress
 from model_build.recipes import recipe_for
 from model_build.repository.config import read_config

@@ -13,8 +13,8 @@ import pytest
 
 from model_build.build import BuildFolders, build_model
 from model_build.errors import ExportError, ModelBuildError, ParityError
-from model_build.exporters.generating.settings import longest
-from model_build.recipes.language.text_generation import _compare, _completion
+from model_build.exporters.generating.framework import longest
+from model_build.recipes.text_generation import _compare, _completion
 from model_build.repository.config import read_config
 from model_build.store.archive import unpack
 from tests.model_build.frameworks import change_json, framework_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model_build.recipes import recipe_for
-from model_build.recipes.language.vllm import require_generate
+from model_build.recipes.vllm import require_generate
 from model_build.repository.config import read_config
 from tests.model_build.supplied_models import write_supplied
 from tests.model_build.written_repositories import contents, write_repository

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from model_build.data.graphs import ServableGraph
+from model_build.data import ServableGraph
 from model_build.repository.config import read_config
 from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model
 from tritonstack.base.yaml import Document, load_document

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.texts import TextFramework
 from model_build.sources import FetchedSource
 from tritonstack.files.model.recipes import TextEmbeddingRecipe
 

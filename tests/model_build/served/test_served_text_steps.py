@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.exporters.text_framework import TextFramework, best_answer
+from model_build.exporters.texts import TextFramework, best_answer
 from tests.model_build.frameworks import framework_of
 from tests.model_build.served.loading import load_served
 from tests.model_build.tiny import TEXTS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.data.graphs import ExportedGraph
-from model_build.exporters.text_framework import TextFramework
+from model_build.data import ExportedGraph
+from model_build.exporters.texts import TextFramework
 from tests.model_build.served.loading import fail_to_tokenize, load_served
 from tests.model_build.served.loading import text_request as request
 

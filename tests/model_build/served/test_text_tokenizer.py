@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from model_build.exporters.text_framework import TextFramework
+from model_build.exporters.texts import TextFramework
 from tests.model_build.served.loading import fail_to_tokenize, load_served
 from tests.model_build.served.loading import text_request as request
 

@@ -10,13 +10,11 @@ import pytest
 from safetensors.numpy import save
 
 from model_build import resources
-from model_build.errors import ModelBuildError, ResourceError, SourceError, UnsafeWeightsError
+from model_build.errors import ModelBuildError, ResourceError, SourceError, UnsafeWeightsError, redact
 from model_build.resources import available_memory, require_memory
-from model_build.secrets import redact
 from model_build.sources import fetch_source, file_selection
-from model_build.sources.base import check_listing
+from model_build.sources.base import check_listing, check_weights
 from model_build.sources.object_store import _Part
-from model_build.sources.safe_weights import check_weights
 from tritonstack.files.model.model import ModelSpec
 
 WEIGHTS = save({"weight": np.arange(16, dtype=np.float32), "bias": np.ones(2, np.float16)})

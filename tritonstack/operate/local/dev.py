@@ -283,7 +283,7 @@ class _Versions:
 
     def _server(self, repository: Path, written: Mapping[str, Any], state: Path) -> TritonServer:
         # They need packages of builds, whose absence `dev` reports first.
-        from model_build.checking.archive_check import own_threads  # noqa: PLC0415
+        from model_build.checking.archive_checks import own_threads  # noqa: PLC0415
         from model_build.repository.properties import read_properties  # noqa: PLC0415
 
         spec = ProjectFiles(self._session.project).model(self._model).record

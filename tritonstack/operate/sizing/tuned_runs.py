@@ -109,7 +109,7 @@ def configure(repository: Path, parts: Mapping[str, Part], setting: Setting, val
     """Write a setting into config.pbtxt, as the build does for model.yaml."""
     # They need packages of builds, whose absence the command reports first.
     from model_build.repository.config import CONFIG_NAME, read_config, write_config  # noqa: PLC0415
-    from model_build.repository.instances import place_instances  # noqa: PLC0415
+    from model_build.repository.options import place_instances  # noqa: PLC0415
 
     folder = repository / parts[setting.model].folder
     config = read_config(folder / CONFIG_NAME)

@@ -12,8 +12,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model_build.errors import ExportError
-from model_build.exporters.timm_models.importing import import_timm
-from model_build.exporters.timm_models.preparation import timm_preparation
+from model_build.exporters.timm_models.framework import timm_preparation
+from model_build.exporters.timm_models.loading import import_timm
 from model_build.graphs.running import GraphSession
 from tests.model_build import frameworks
 from tests.model_build.exporters.test_image_tasks import noise, request, served

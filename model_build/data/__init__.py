@@ -1,1 +1,0 @@
-"""Plain data that the parts of a build exchange."""

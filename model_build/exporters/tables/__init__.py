@@ -1,1 +1,0 @@
-"""Models of tables: scikit-learn, and the pickles that hold them."""

@@ -1,1 +1,0 @@
-"""Tokenizers of text models, in the framework and as they are served."""

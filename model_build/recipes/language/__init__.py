@@ -1,1 +1,0 @@
-"""Recipes for language models, which answer in several responses."""
