@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from numpy.typing import NDArray
-
-from model_build.data import Case
+from model_build.data import Array, Case
 from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption, Tolerance
 from tritonstack.files.records.comparing import kind_of
 from tritonstack.files.records.examples import Example, Examples, PlaceInSequence, RightAnswer, tensor_of
 
-Array = NDArray[Any]
 MOST_REQUESTS = 3
 MOST_IN_SEQUENCE = 8
 MOST_BYTES = 256 << 10

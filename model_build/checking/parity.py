@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from numpy.typing import NDArray
-
-from model_build.data import Case, join_cases, same_shapes
+from model_build.data import Array, Case, join_cases, same_shapes
 from model_build.errors import ParityError
 from tritonstack.files.model.tolerance import ModelTolerance, PrecisionOption, Tolerance
 from tritonstack.files.records import comparing
 from tritonstack.files.records.comparing import MEASURES, NAN_EXPECTED, Comparison, Measure
 from tritonstack.files.records.manifests import ParityReport
 
-Array = NDArray[Any]
 Stage = Literal["graph", "served", "repeated"]
 """repeated: the answers of the served artifact, compared with its own earlier ones."""
 WHAT = {

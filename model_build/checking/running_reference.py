@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from model_build.data import Array
+
 Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
 FAILED = 3

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import compare
-from model_build.data import Case, batches, join_cases, rows_of, same_shapes
+from model_build.data import Array, Case, batches, join_cases, rows_of, same_shapes
 from model_build.errors import ServingError, SilentModelError
 from model_build.repository.properties import RepositoryProperties
 from tritonstack.client import decode_reply, encode_request
@@ -27,7 +25,6 @@ from tritonstack.files.records.manifests import GenerationReport, LatencyReport,
 from tritonstack.triton import TritonFailedError, TritonInstallation, TritonResponse, TritonServer
 from tritonstack.triton.server import LOG_NAME
 
-Array = NDArray[Any]
 Parameters = Mapping[str, int | str | bool]
 REQUEST_WITHIN_S = 120.0
 LEAST_REQUESTS, MEASURED_MS = 3, 1000.0

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import Answer, compare
-from model_build.data import Case, fits_shape, join_cases
+from model_build.data import Array, Case, fits_shape, join_cases
 from model_build.errors import ModelBuildError, ParityError
 from model_build.inputs.rows import Row
 from tritonstack.base.errors import FileViolation, reject
@@ -24,7 +22,6 @@ from tritonstack.files.model.tolerance import Precision
 from tritonstack.files.records.comparing import first_difference
 from tritonstack.files.records.manifests import TensorSpec
 
-Array = NDArray[Any]
 WANTED, ENOUGH = 3, 2
 """Number of other sizes to try per dimension, and the number that must work."""
 NOISE = 1e-4

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from model_build.data import ExportedGraph
+from model_build.data import Array, ExportedGraph
 from model_build.errors import ExportError
 from model_build.exporters.heads import Head
 from model_build.exporters.loading import quiet
@@ -21,7 +20,6 @@ from model_build.graphs.onnx_files import OPSET, save_graph
 from model_build.library_errors import brief
 from tritonstack.files.records.manifests import TensorSpec
 
-Array = NDArray[Any]
 NO_FORMAT = "neither ONNX nor TorchScript holds this model: use a recipe of kind python"
 _DATATYPES = {"int64": "INT64", "float32": "FP32"}
 

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 import PIL.Image
 import transformers
-from numpy.typing import NDArray
 from transformers.image_processing_backends import PilBackend
 from transformers.image_utils import load_image
 
+from model_build.data import Array
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import Head, head_of
@@ -34,7 +34,6 @@ from tritonstack.files.model.recipes import ImageRecipe
 METHODS = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
 REMEDY = "set `input: pixels`, and prepare the images in the client"
 Geometry = list[dict[str, Any]]
-Array = NDArray[Any]
 
 
 class ImageProcessor:

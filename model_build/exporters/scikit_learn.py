@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from model_build.data import Array
 from model_build.errors import ExportError, UnsupportedModelError
 from model_build.graphs.onnx_files import OPSET, save_foreign
 from model_build.library_errors import brief, known_help
@@ -54,7 +54,6 @@ def load_pickle(file: Path, *, code: str) -> Any:
     return estimator
 
 
-Array = NDArray[Any]
 WHOLE = "X"
 """The input of models that take all features as one tensor."""
 LABEL, PROBABILITIES, PREDICTION, TRANSFORMED = "label", "probabilities", "prediction", "transformed"

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from model_build.data import Array
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
@@ -21,7 +21,6 @@ from model_build.sources import FetchedSource
 from tritonstack.files.model.fields import UNTRUSTED, Trust
 from tritonstack.files.model.recipes import TextRecipe
 
-Array = NDArray[Any]
 EXAMPLE_LENGTH = 7
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers
 
+from model_build.data import Array
 from model_build.errors import UnsupportedModelError
 from model_build.library_errors import brief
 
@@ -76,7 +76,6 @@ def _difference(tokenizer: Any, original: Any) -> str | None:
     return None
 
 
-Array = NDArray[Any]
 Sample = str | tuple[str, str]
 """A text, or a pair: two texts, or a question with its context."""
 TOKENS = ("input_ids", "attention_mask", "token_type_ids")

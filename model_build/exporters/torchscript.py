@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from model_build.data import Array
 from model_build.errors import UnsupportedModelError
 from tritonstack.base.yaml import closest, suggest
 
-Array = NDArray[Any]
 FILE_NAME = "model.pt"
 ALIGNMENT = 64
 # Prefix of each entry name in the zip file.

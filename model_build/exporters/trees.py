@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 import treelite
-from numpy.typing import NDArray
 
+from model_build.data import Array
 from model_build.errors import UnsafeWeightsError, UnsupportedModelError
 from model_build.exporters.scikit_learn import load_pickle
 from model_build.library_errors import brief
@@ -29,7 +29,6 @@ from tritonstack.base.source_files import copy_from
 # Follows FIL of Triton 23.12 to 26.06, on CPUs and GPUs.
 
 
-Array = NDArray[Any]
 DEEPEST = 31
 AGAIN = "train the model again, or remove `shap`"
 

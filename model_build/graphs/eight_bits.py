@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from model_build.data import Case, ExportedGraph
+from model_build.data import Array, Case, ExportedGraph
 from model_build.errors import ExportError
 from model_build.graphs.onnx_files import INLINE_LIMIT, save_converted
 from model_build.graphs.running import GraphSession
@@ -37,8 +36,6 @@ from tritonstack.base.files import folder_bytes
 # 20 sentences: 0.984 unchanged, 0.993 with smoothed normalizations, 0.980 if only the products after GELU are
 # smoothed.
 
-
-Array = NDArray[Any]
 
 STRENGTH = 0.6
 """Share of the range that moves to the weights. MiniLM: 0.993 with 0.6; 0.990 with 0.5; 0.991 with 0.7."""

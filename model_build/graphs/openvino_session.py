@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from model_build.data import Array
 from model_build.errors import UnsupportedModelError
-from model_build.graphs.running import Array, Inputs
+from model_build.graphs.running import Inputs
 
 ERRORS = (RuntimeError, TypeError, ValueError)
 """OpenVINO's exceptions are RuntimeError; it also raises Python's own for unsuitable arrays."""

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import compare_all
-from model_build.data import Case
+from model_build.data import Array, Case
 from model_build.errors import UnsupportedModelError
 from tritonstack.files.records.comparing import Comparison
 
-Array = NDArray[Any]
 Inputs = Mapping[str, Array]
 
 THREADS_TIMED = 1

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from model_build.data import fits_shape
+from model_build.data import Array, fits_shape
 from model_build.importing.records import INPUTS_FILE
 from model_build.inputs.inline import NUMPY_TYPES
 from model_build.linting.findings import is_small
@@ -22,7 +21,6 @@ from tritonstack.base.files import parse_json
 from tritonstack.base.source_files import find_file, open_file
 from tritonstack.files.records.manifests import TensorSpec
 
-Array = NDArray[Any]
 FILES = ("serving_input_example.json", "input_example.json")
 TABLES = ("dataframe_split", "dataframe_records")
 ARRAYS = ("inputs", "instances")

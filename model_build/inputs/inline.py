@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from model_build.data import Array
 
 NUMPY_TYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from model_build.data import common_shape, fits_shape
+from model_build.data import Array, common_shape, fits_shape
 from model_build.errors import ModelInputError
 from model_build.inputs.inline import datatype_of
-from model_build.inputs.rows import Array, Row
+from model_build.inputs.rows import Row
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import FileViolation, reject
 from tritonstack.base.yaml import Document, FieldPath, suggest

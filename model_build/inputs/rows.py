@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from model_build.data import Case, fits_shape
+from model_build.data import Array, Case, fits_shape
 from model_build.errors import ModelInputError
 from model_build.inputs.inline import NUMPY_TYPES, UnfitValuesError, array_of, datatype_of, with_bytes
 from tritonstack.base.errors import FileViolation, reject
@@ -26,7 +25,6 @@ from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.records.examples import Origin
 from tritonstack.files.records.manifests import TensorSpec
 
-Array = NDArray[Any]
 RANDOM_SEED = 20240917
 OUTPUTS = "outputs/"
 MAX_EXPANDED_BYTES = 2**30

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from model_build.data import BuildContext, Case, ServableGraph, rows_of
+from model_build.data import Array, BuildContext, Case, ServableGraph, rows_of
 from model_build.inputs.image_files import read_images, require_images
 from model_build.layouts.layout import (
     ENCODER,
@@ -34,7 +33,6 @@ from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 if TYPE_CHECKING:
     from model_build.exporters.images import ImageFramework
 
-Array = NDArray[Any]
 ODD_SIZES = ((37, 91, 3), (120, 50, 3))
 """Test images that are wider, higher, smaller, or larger than the model's size."""
 

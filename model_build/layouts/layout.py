@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build import served
-from model_build.data import BuildContext, Case, ServableGraph
+from model_build.data import Array, BuildContext, Case, ServableGraph
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model, environment_file
 from tritonstack.base.error_kinds import InvalidValueError, UnusableNameError
@@ -98,7 +97,6 @@ def add_preparer(
 if TYPE_CHECKING:
     from model_build.exporters.framework import Framework
 
-Array = NDArray[Any]
 AnyFramework = TypeVar("AnyFramework", bound="Framework")
 ENCODER = "model"
 DEFAULT_LAYOUT = "one model"

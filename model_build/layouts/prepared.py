@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import Answer
-from model_build.data import BuildContext, Case, ServableGraph, fits_shape
+from model_build.data import Array, BuildContext, Case, ServableGraph, fits_shape
 from model_build.inputs.image_files import read_images, require_images
 from model_build.inputs.rows import Row, read_outputs
 from model_build.layouts.layout import (
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from model_build.exporters.images import ImageProcessor
     from model_build.exporters.tokenizers import TextTokenizer
 
-Array = NDArray[Any]
 USUAL_LENGTH = 256
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build import served
-from model_build.data import BuildContext, Case, ServableGraph, rows_of
+from model_build.data import Array, BuildContext, Case, ServableGraph, rows_of
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.layouts.layout import (
     DEFAULT_LAYOUT,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from model_build.exporters.texts import TextFramework
     from model_build.exporters.tokenizers import Sample
 
-Array = NDArray[Any]
 SERVED = Path(served.__file__).parent
 TEXT_MODEL_CODE = SERVED / "text_model.py"
 TEXT_PAIR_MODEL_CODE = SERVED / "text_pair_model.py"

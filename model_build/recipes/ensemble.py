@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from model_build.data import BuildContext, Case, WrittenRepository
+from model_build.data import Array, BuildContext, Case, WrittenRepository
 from model_build.errors import ServingError
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
@@ -45,7 +43,6 @@ from tritonstack.triton import TritonInstallation, TritonServer
 # the same answers is composed correctly.
 
 
-Array = NDArray[Any]
 READY_WITHIN_S = 300.0
 REQUEST_WITHIN_S = 120.0
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import Answer
 from model_build.checking.sizes import SizedCase
-from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository
+from model_build.data import Array, BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository
 from model_build.environments.packing import target_python
 from model_build.layouts.layout import ENCODER
 from model_build.layouts.prepared import Preparation
@@ -48,9 +46,6 @@ def choose_backend(
         steps=steps,
         recorded=context.recorded_graph,
     )
-
-
-Array = NDArray[Any]
 
 
 def untrusted_pickle(model: Document[ModelSpec], file: str, *, otherwise: str) -> FileViolation:

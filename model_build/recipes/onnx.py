@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from model_build.checking.parity import Answer, judge
 from model_build.checking.sizes import (
@@ -19,7 +16,15 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository, join_cases
+from model_build.data import (
+    Array,
+    BuildContext,
+    Case,
+    ExportedGraph,
+    ServableGraph,
+    WrittenRepository,
+    join_cases,
+)
 from model_build.errors import ExportError, ParityError, UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import Row, read_rows
@@ -31,9 +36,6 @@ from tritonstack.facts.targets import Target
 from tritonstack.files.model.inputs import NEEDS_VNNI, answers_remedy
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import OnnxRecipe
-
-Array = NDArray[Any]
-
 
 TOOLS = ("onnx", "onnx-ir", "onnxruntime")
 REMEDIES = {

@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from model_build.checking.archive_checks import unsendable
 from model_build.checking.running_reference import ask_reference
-from model_build.data import BuildContext, Case, WrittenRepository
+from model_build.data import Array, BuildContext, Case, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
@@ -44,7 +42,6 @@ from tritonstack.files.model.recipes import PythonRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 from tritonstack.files.sources.model_files import helper_files, module_names
 
-Array = NDArray[Any]
 Tensors = tuple[TensorSpec, ...]
 CLASS, METHOD = "TritonPythonModel", "execute"
 

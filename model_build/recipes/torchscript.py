@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from model_build.checking.parity import Answer, compare_answers, describe_parity
 from model_build.checking.sizes import (
@@ -19,7 +17,7 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.data import BuildContext, Case, ServableGraph, WrittenRepository, join_cases
+from model_build.data import Array, BuildContext, Case, ServableGraph, WrittenRepository, join_cases
 from model_build.errors import ModelInputError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
@@ -37,8 +35,6 @@ from tritonstack.files.records.manifests import TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.torchscript import TracedModule
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

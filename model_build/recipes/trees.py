@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model_build.checking.parity import compare_answers, describe_parity
-from model_build.data import BuildContext, Case, ServableGraph, WrittenRepository
+from model_build.data import Array, BuildContext, Case, ServableGraph, WrittenRepository
 from model_build.errors import UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
@@ -29,7 +28,6 @@ from tritonstack.files.records.manifests import TensorSpec
 if TYPE_CHECKING:
     from model_build.exporters.trees import Trees
 
-Array = NDArray[Any]
 INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 TRANSFERS = "transfer_threshold"
 """FIL's parameter: requests of fewer rows stay on the CPU, and get no SHAP values from a model on a GPU."""

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from model_build.data import Array
 from model_build.repository.config import data_type, model_config_schema
 from tritonstack.base.byte_tensors import BYTES, raw_bytes
 from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError, UnavailableOptionError
@@ -222,7 +222,6 @@ def _batch_sequences(
             getattr(control, field).extend(values)
 
 
-Array = NDArray[Any]
 FOLDER = "warmup"
 """Folder that Triton requires."""
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from model_build.data import ServableGraph
+from model_build.data import Array, ServableGraph
 from model_build.environments.packing import ARCHIVE_NAME, ENV_PARAMETER, ENV_PARAMETER_VALUE
 from model_build.repository import config
 from model_build.repository.contradictions import contradictions
@@ -36,8 +34,6 @@ from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.openvino_rules import OPENVINO
 from tritonstack.files.model.triton_options import Batching, TritonOptions
 from tritonstack.files.records.manifests import TensorSpec
-
-Array = NDArray[Any]
 
 VERSION = "1"
 # In every ensemble's artifact: another text changes its digest, and the locks that name it.

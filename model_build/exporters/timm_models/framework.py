@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 from transformers.image_utils import load_image
 
+from model_build.data import Array
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import Head, activation_of, scores
 from model_build.exporters.images import ImageFramework, LoadedImages
@@ -73,7 +73,6 @@ class TimmEmbedding(Head):
 REMEDY = "set `input: pixels`, and prepare the images in the client with timm"
 FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
 """Pillow's numbers of timm's names."""
-Array = NDArray[Any]
 
 
 class TimmProcessor:
