@@ -1,4 +1,8 @@
-"""Pack folders to reproducible .tar.gz files, and unpack them safely."""
+"""Pack folders to reproducible .tar.gz files, and unpack them safely.
+
+Archives are compressed in blocks of one size, several at a time. The bytes do not depend on the number of
+threads: each block is compressed with the end of the one before as its dictionary.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,19 @@ import tarfile
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from types import TracebackType
+from typing import IO, Any, cast
 
-from isal import isal_zlib
+from isal import igzip_threaded, isal_zlib
 
 from model_build.errors import ArchiveError, OversizedArchiveError
-from model_build.store.gzip_stream import EndedEarlyError, GzipStream, open_gzip
 from tritonstack.files.records.manifests import FileEntry
 
+LEVEL = 1
+BLOCK = 102 * tarfile.RECORDSIZE
+"""Bytes per compressed block: the most whole records of tar in 1 MiB. With LEVEL, it decides the bytes."""
+_THREADS = 4
+"""Most threads that compress. The disk limits how many are useful."""
 _COPY = 1 << 20
 REPACK = (
     "replace the archive with an intact copy that contains only plain files and folders; if a build wrote "
@@ -32,6 +41,8 @@ _LONGEST_HEADER = 1 << 20
 """An extended header holds a long name or a few attributes."""
 _CONTENT_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE)
 _GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
+# The library's own types are incomplete and in one place wrong.
+open_gzip = cast("Callable[..., IO[bytes]]", igzip_threaded.open)
 LONGEST_NAME = 1024
 """Linux limits paths to four times that; the unpack folder has a path too."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
@@ -74,19 +85,15 @@ def pack(
     for path in paths:
         if path.relative_to(folder).as_posix() not in links:
             _check_packable(folder, path, any_name=any_name)
-    with archive.open("wb") as file, GzipStream(file) as stream:
-        entries = [entry for path in paths if (entry := _add(stream, folder, path))]
-        stream.write(bytes(2 * tarfile.BLOCKSIZE))  # tar's end
-        stream.write(_padding(stream, tarfile.RECORDSIZE))
+    with (
+        archive.open("wb") as file,
+        GzipStream(file) as stream,
+        tarfile.TarFile(
+            fileobj=cast("Any", stream), mode="w", format=tarfile.PAX_FORMAT, copybufsize=BLOCK
+        ) as tar,
+    ):
+        entries = [entry for path in paths if (entry := _add(tar, folder, path))]
     return PackedArchive(archive, stream.digest, archive.stat().st_size, tuple(entries))
-
-
-def _padding(stream: GzipStream, multiple: int) -> bytes:
-    return bytes(-stream.position % multiple)
-
-
-def _header(member: tarfile.TarInfo) -> bytes:
-    return member.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def most_members(files: Iterable[FileEntry]) -> int:
@@ -208,6 +215,74 @@ class _Limited(io.RawIOBase):
         return data
 
 
+class _HashedFile(io.RawIOBase):
+    """Passes the compressed bytes on."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:  # type: ignore[override] # the library writes bytes only
+        self.sha256.update(data)
+        return self._file.write(data)
+
+
+class GzipStream:
+    """A gzip stream into a file. Its digest is valid at the end of the block."""
+
+    def __init__(self, file: IO[bytes], *, threads: int | None = None) -> None:
+        count = threads or min(_THREADS, len(os.sched_getaffinity(0)))
+        self._position = 0
+        self._compressed = _HashedFile(file)
+        self._stream = open_gzip(self._compressed, "wb", LEVEL, threads=count, block_size=BLOCK)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the compressed bytes."""
+        return self._compressed.sha256.hexdigest()
+
+    def tell(self) -> int:
+        """Return the number of bytes written, before compression."""
+        return self._position
+
+    def write(self, data: bytes) -> int:
+        """Write bytes; the blocks are full whatever the sizes of the writes."""
+        rest = memoryview(data)
+        while rest:
+            # The library compresses what it has at a write that does not fit into its block.
+            room = BLOCK - self._position % BLOCK
+            self._position += self._stream.write(rest[:room])
+            rest = rest[room:]
+        return len(data)
+
+    def __enter__(self) -> GzipStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+class _ChangedError(Exception):
+    """A file has another size than when it was opened."""
+
+
+class _HashedContent:
+    """Reads a file, and hashes what is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        if len(data) < size:
+            raise _ChangedError
+        self.sha256.update(data)
+        return data
+
+
 def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
     name = path.relative_to(folder).as_posix()
     if not any_name and not is_safe_name(name):
@@ -220,30 +295,29 @@ def _check_packable(folder: Path, path: Path, *, any_name: bool) -> None:
         raise ArchiveError(f"{name} is {kind}", remedy="replace it with a copy of the file")
 
 
-def _add(stream: GzipStream, folder: Path, path: Path) -> FileEntry | None:
+def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
     """Add one file or folder; return the entry of a file."""
     member = tarfile.TarInfo(path.relative_to(folder).as_posix())
     if path.is_symlink():
         member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, str(path.readlink())
-        stream.write(_header(member))
+        tar.addfile(member)
         return None
     if path.is_dir():
         member.type, member.mode = tarfile.DIRTYPE, 0o755
-        stream.write(_header(member))
+        tar.addfile(member)
         return None
-    digest = ""
     try:
         with path.open("rb", buffering=0) as file:
             member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
-            stream.write(_header(member))
-            digest = stream.write_file(file, member.size)
-            changed = bool(file.read(1))
-    except (FileNotFoundError, EndedEarlyError):
-        changed = True
-    if changed:
-        raise ArchiveError(f"{path} changed during packing", remedy="build again when nothing writes there")
-    stream.write(_padding(stream, tarfile.BLOCKSIZE))
-    return FileEntry(path=member.name, size_bytes=member.size, sha256=digest)
+            content = _HashedContent(file)
+            tar.addfile(member, cast("Any", content))
+            if file.read(1):
+                raise _ChangedError
+    except (FileNotFoundError, _ChangedError) as error:
+        raise ArchiveError(
+            f"{path} changed during packing", remedy="build again when nothing writes there"
+        ) from error
+    return FileEntry(path=member.name, size_bytes=member.size, sha256=content.sha256.hexdigest())
 
 
 def _described_link(name: str, member: tarfile.TarInfo) -> str:

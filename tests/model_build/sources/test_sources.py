@@ -292,7 +292,7 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(kind, tmp_path, 
     package = "package://tiny-weights==1.0/tiny_weights/model"
     cached = fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
     (cached / "model.safetensors").write_bytes(WEIGHTS[:-1])
-    for module in ("local_folder", "hugging_face", "package"):
+    for module in ("local", "hugging_face"):
         monkeypatch.setattr(f"model_build.sources.{module}.add_file", hashed)
     fetch = {
         "file": lambda: fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path),
