@@ -237,16 +237,5 @@ class MachineMetrics:
             # A restarted container starts at zero.
             yield "CPUUtilization", _PERCENT * max(0.0, usage.cpu_s - cpu_s) / (clock - then)
         yield "MemoryUtilization", _PERCENT * usage.memory_bytes / self._memory_bytes
-        size = _bytes_below(instance.folder)
-        yield "DiskUtilization", _PERCENT * size / shutil.disk_usage(instance.folder).total
-
-
-def _bytes_below(folder: Path) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-            except FileNotFoundError:  # it was just removed
-                continue
-    return total
+        disk = shutil.disk_usage(instance.folder)
+        yield "DiskUtilization", _PERCENT * disk.used / disk.total

@@ -17,8 +17,8 @@ from tritonstack_local.sagemaker.servers.logs import LogShipper
 from tritonstack_local.sagemaker.servers.models import HostedModels
 from tritonstack_local.sagemaker.servers.server import Server
 
-# Poll interval for dead containers; each poll is a system call.
-POLL_S = 0.1
+# Poll interval for dead containers. A request that does not reach one has it checked at once.
+POLL_S = 1.0
 PING_EVERY_S = 5.0
 # Pauses after a failed restart.
 PING_AGAIN_S = 2.0

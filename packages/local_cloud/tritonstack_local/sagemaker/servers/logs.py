@@ -14,19 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tritonstack.base.errors import aws_error_code
-
-_PAUSE_S = 0.5
-_BATCH_LINES = 1000
-# Longer lines are split: CloudWatch accepts 256 KiB, and an invalid UTF-8 byte becomes three bytes.
-_PIECE_BYTES = 80_000
-_BATCH_BYTES = 900_000
-_READ_BYTES = 1 << 20
+_PAUSE_S = 1.0
+_READ_BYTES = 1 << 18
+"""Of a call: as JSON, control characters take six times as much."""
 _KEPT_BYTES = 8 << 20
 """Of each log; more than a batch, so that what is not sent yet is kept."""
 _PUNCH_HOLE, _KEEP_SIZE = 2, 1
@@ -49,9 +45,8 @@ class LogShipper:
 
     def __init__(self, *, client: Any, group: str, stream: str, preface: Sequence[str]) -> None:
         self._client = client
-        self._group = group
-        self._stream = stream
-        self._preface = preface
+        self._names = {"logGroupName": group, "logStreamName": stream}
+        self._preface = list(preface)
         self._paths: queue.SimpleQueue[Path] = queue.SimpleQueue()
         self._ended = threading.Event()
         self._failed = False
@@ -70,32 +65,28 @@ class LogShipper:
     def _run(self) -> None:
         former: Path | None = None
         try:
-            self._attempt(self._make_stream)
-            self._send(list(self._preface))
+            self._call(self._make_stream)
+            self._send(self._preface)
             while (path := self._next_path()) is not None:
                 with path.open("r+b") as file:
                     lines = _Lines(file)
                     while self._paths.empty() and not self._ended.wait(_PAUSE_S):
                         self._send_all(lines.new())
-                    self._send_all(lines.new())
-                    self._send_all(lines.rest())
+                    self._send_all(chain(lines.new(), lines.rest()))
                 if former is not None:
                     former.unlink(missing_ok=True)
                 former = path
         except OSError as error:
-            self._fail(error)
+            log.warning("stopped reading the log of %s: %s", self._names["logGroupName"], error)
 
-    def _attempt(self, call: Callable[[], object]) -> None:
+    def _call(self, call: Callable[[], object]) -> None:
         """Call CloudWatch, unless it has failed."""
         try:
             if not self._failed:
                 call()
         except (ClientError, BotoCoreError) as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        self._failed = True
-        log.warning("stopped copying the log of %s to CloudWatch Logs: %s", self._group, error)
+            self._failed = True
+            log.warning("stopped copying the log of %s to CloudWatch: %s", self._names["logGroupName"], error)
 
     def _next_path(self) -> Path | None:
         while not self._ended.is_set():
@@ -105,73 +96,40 @@ class LogShipper:
 
     def _make_stream(self) -> None:
         """Create the log group if it is missing; usually the stack creates it."""
-        groups = self._client.describe_log_groups(logGroupNamePrefix=self._group)["logGroups"]
-        if all(group["logGroupName"] != self._group for group in groups):
-            try:
-                self._client.create_log_group(logGroupName=self._group)
-            except ClientError as error:
-                if aws_error_code(error) != "ResourceAlreadyExistsException":  # another instance may be first
-                    raise
-        self._client.create_log_stream(logGroupName=self._group, logStreamName=self._stream)
+        with contextlib.suppress(self._client.exceptions.ResourceAlreadyExistsException):
+            self._client.create_log_group(logGroupName=self._names["logGroupName"])
+        self._client.create_log_stream(**self._names)
 
-    def _send_all(self, lines: Iterator[bytes]) -> None:
-        texts = (line.decode(errors="replace").rstrip() for line in lines)
-        for batch in _batches(text for text in texts if text):
-            self._send(batch)
+    def _send_all(self, batches: Iterable[list[bytes]]) -> None:
+        for batch in batches:
+            self._send([line.decode(errors="replace").rstrip() for line in batch])
 
-    def _send(self, lines: list[str]) -> None:
+    def _send(self, lines: Iterable[str]) -> None:
         milliseconds = int(time.time() * 1000)
-        put = partial(
-            self._client.put_log_events,
-            logGroupName=self._group,
-            logStreamName=self._stream,
-            logEvents=[{"timestamp": milliseconds, "message": line} for line in lines],
-        )
-        self._attempt(put)
+        events = [{"timestamp": milliseconds, "message": line} for line in lines if line]
+        if events:
+            self._call(partial(self._client.put_log_events, **self._names, logEvents=events))
 
 
 class _Lines:
-    """The lines of a growing file. Incomplete lines wait for their end."""
+    """The lines of a growing file. Incomplete lines wait for their end, unless they are long."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._begun = b""
 
-    def new(self) -> Iterator[bytes]:
-        """Yield new lines."""
+    def new(self) -> Iterator[list[bytes]]:
+        """Yield new lines, not too many at once for a call."""
         while chunk := self._file.read(_READ_BYTES):
             *lines, self._begun = (self._begun + chunk).split(b"\n")
-            for line in lines:
-                yield from _pieces(line)
-            *full, self._begun = _pieces(self._begun)
-            yield from full
-            self._free()
+            if len(self._begun) >= _READ_BYTES:
+                lines, self._begun = [*lines, self._begun], b""
+            yield lines
+            # Free the disk space of old lines, where the file system can: all usual ones but NFS before 4.2.
+            size = self._file.tell() - _KEPT_BYTES
+            if size > 0:
+                _fallocate(self._file.fileno(), _PUNCH_HOLE | _KEEP_SIZE, 0, size)
 
-    def _free(self) -> None:
-        """Free the disk space of old lines, where the file system can: all usual ones but NFS before 4.2."""
-        size = self._file.tell() - _KEPT_BYTES
-        if size > 0:
-            _fallocate(self._file.fileno(), _PUNCH_HOLE | _KEEP_SIZE, 0, size)
-
-    def rest(self) -> Iterator[bytes]:
+    def rest(self) -> Iterator[list[bytes]]:
         """Yield the last incomplete line."""
-        yield self._begun
-
-
-def _pieces(line: bytes) -> list[bytes]:
-    return [line[at : at + _PIECE_BYTES] for at in range(0, len(line), _PIECE_BYTES)] or [b""]
-
-
-def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Split lines into calls within the limits of CloudWatch Logs."""
-    batch: list[str] = []
-    size = 0
-    for line in lines:
-        length = len(line.encode())
-        if batch and (len(batch) == _BATCH_LINES or size + length > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(line)
-        size += length
-    if batch:
-        yield batch
+        yield [self._begun]
