@@ -16,19 +16,17 @@ from tritonstack.operate.destroy.reap import Reaping
 from tritonstack.operate.diff.diff import DeployOutlook
 from tritonstack.operate.invoke.invoke import Invocation
 from tritonstack.operate.invoke.snippet import Snippet
+from tritonstack.operate.local.clouds import RunningCloud, StoppedCloud, StoppedClouds
 from tritonstack.operate.local.dev import FailedVersion, ServedVersion
-from tritonstack.operate.local.down import StoppedCloud, StoppedClouds
-from tritonstack.operate.local.up import RunningCloud
 from tritonstack.operate.logs.logs import Logs
 from tritonstack.operate.logs.reading import LogLine
 from tritonstack.operate.project.delivery import DeliveryPlan
-from tritonstack.operate.project.doctor import Installation
 from tritonstack.operate.project.error_codes import ErrorCodes, ExplainedCode
 from tritonstack.operate.project.github import PreviousDeploy, ProposedChange, WrittenComment
 from tritonstack.operate.project.inspection import Inspection
 from tritonstack.operate.project.quotas import NeededQuotas
 from tritonstack.operate.project.repository import CreatedRepository, PinnedVersion
-from tritonstack.operate.project.setup import ProjectSetup
+from tritonstack.operate.project.setup import Installation, ProjectSetup
 from tritonstack.operate.project.validate import Validation
 from tritonstack.operate.promote.results import Promotion, PromotionPlan
 from tritonstack.operate.report.report import WrittenReport

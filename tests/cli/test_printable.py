@@ -18,7 +18,7 @@ from tritonstack.cli.commands.operate.status import environment_view
 from tritonstack.cli.output import Output
 from tritonstack.cli.rendering.tables import Column, FittedTable
 from tritonstack.cli.rendering.text import HangingText, PrintableConsole
-from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus
+from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b2J\u202e"

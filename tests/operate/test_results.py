@@ -20,9 +20,8 @@ from tritonstack.base.paths import Project
 from tritonstack.base.results import document
 from tritonstack.operate.destroy.destroy import DestructionPlan, destroy, plan_destruction
 from tritonstack.operate.destroy.environment import DestructionPreview
-from tritonstack.operate.destroy.expiring import ExpiringEnvironments
-from tritonstack.operate.shared.deployed import Location
-from tritonstack.operate.shared.protection import ProtectedError
+from tritonstack.operate.destroy.reap import ExpiringEnvironments
+from tritonstack.operate.shared.deployed import Location, ProtectedError
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.status.status import EnvironmentStatus, Statuses
 

@@ -18,7 +18,7 @@ SECRET = ADDRESS.environment()["AWS_SECRET_ACCESS_KEY"]
 @pytest.fixture
 def up(tmp_path, monkeypatch, capsys):
     project = write_project(tmp_path)
-    monkeypatch.setattr("tritonstack.operate.local.up.start_detached", lambda *_, **__: ADDRESS)
+    monkeypatch.setattr("tritonstack.operate.local.clouds.start_detached", lambda *_, **__: ADDRESS)
 
     def started(*before, after=()):
         assert run(["--project", str(project.root), *before, "up", "--detach", *after]) == 0

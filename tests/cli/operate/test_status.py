@@ -11,8 +11,7 @@ from rich.console import Console
 from tests.operate.status.test_endpoint_status import COMMIT, A, B, event
 from tritonstack.cli.commands.operate.status import _following, environment_view
 from tritonstack.operate.shared.revisions import Revision
-from tritonstack.operate.status.endpoint_status import EndpointStatus, EnvironmentStatus, ServedDigest
-from tritonstack.operate.status.status import Statuses
+from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus, ServedDigest, Statuses
 from tritonstack.operate.status.traffic import Traffic
 
 WELL = EndpointStatus("search", "t-dev-search", status="InService", deployed=event())

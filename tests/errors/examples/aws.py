@@ -23,11 +23,11 @@ from tritonstack.files.environment.expiry import parse_moment
 from tritonstack.files.records import comparing
 from tritonstack.operate.deploy.bootstrap import lacks_bootstrap
 from tritonstack.operate.destroy.deletion import _delete
-from tritonstack.operate.rollback.restoring import _deleted
+from tritonstack.operate.rollback.rollback import _deleted
 from tritonstack.operate.shared import running
 from tritonstack.operate.shared.aws import Cloud, require_account
 from tritonstack.operate.shared.checkout import Checkout
-from tritonstack.operate.shared.protection import reject_protected
+from tritonstack.operate.shared.deployed import reject_protected
 from tritonstack.operate.synth.cdk import CdkCli
 from tritonstack.operate.verify import verdicts
 

@@ -45,8 +45,7 @@ from tritonstack.files.sources.model_hashes import model_hash
 from tritonstack.files.sources.source_selection import TRANSFORMERS
 from tritonstack.operate.artifacts.importing import ImportOptions, import_model
 from tritonstack.operate.build.outcomes import Outcome, error_from, failure_of
-from tritonstack.operate.jobs.codebuild import CodeBuildJobs
-from tritonstack.operate.jobs.images import image_digest
+from tritonstack.operate.jobs.codebuild import CodeBuildJobs, image_digest
 from tritonstack.operate.local.dev import differences
 from tritonstack.operate.locks.checks import check_offline
 

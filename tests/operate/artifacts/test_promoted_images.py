@@ -21,7 +21,7 @@ from tritonstack.files.records.locks import LockedImage
 from tritonstack.operate.artifacts import local_images
 from tritonstack.operate.artifacts.image_stores import ImageStore, image_store
 from tritonstack.operate.artifacts.local_images import tag_image
-from tritonstack.operate.jobs.images import UnusableImageError
+from tritonstack.operate.jobs.codebuild import UnusableImageError
 from tritonstack.operate.shared.aws import Cloud
 
 DIGEST = f"sha256:{'ab' * 32}"

@@ -21,7 +21,7 @@ from tritonstack.files.project.custom_images import OwnImage, endpoint_images
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.locks import Built
 from tritonstack.operate.build.custom_images import lock_images
-from tritonstack.operate.jobs.images import UnusableImageError
+from tritonstack.operate.jobs.codebuild import UnusableImageError
 from tritonstack.operate.shared.aws import Cloud
 
 MANIFEST = json.dumps({"schemaVersion": 2, "layers": []})

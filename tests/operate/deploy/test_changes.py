@@ -15,14 +15,12 @@ from tritonstack.operate.deploy.changes import (
     plan_stack_changes,
     remove_scaling,
 )
-from tritonstack.operate.deploy.updates import RejectedChangeError
+from tritonstack.operate.deploy.plans import RejectedChangeError
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.running import EndpointState
 from tritonstack.operate.shared.stacks import environment_stacks
-from tritonstack.operate.synth.assembly import Assembly, Template
+from tritonstack.operate.synth.assembly import TARGET, Assembly, Template, deployed_templates
 from tritonstack.operate.synth.cdk import find_cdk
-from tritonstack.operate.synth.deployed_templates import deployed_templates
-from tritonstack.operate.synth.endpoint_template import TARGET
 
 BASE = "tritonstack-dev"
 

@@ -18,8 +18,7 @@ from tritonstack.files.loading import load_workspace
 from tritonstack.operate.deploy import deploy as deploying
 from tritonstack.operate.deploy.changes import Changes, Outdated
 from tritonstack.operate.deploy.deploy import EnvironmentDeployment
-from tritonstack.operate.deploy.plans import StackPlan
-from tritonstack.operate.deploy.updates import Hazard
+from tritonstack.operate.deploy.plans import Hazard, StackPlan
 from tritonstack.operate.destroy.retained import RunningEndpoint
 from tritonstack.operate.locks.retention import TaggingResult
 from tritonstack.operate.shared.revisions import revision_of

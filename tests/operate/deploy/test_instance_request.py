@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.errors import UsageError
 from tritonstack.files.environment.templates import Instance, Template, TemplateHead
-from tritonstack.operate.deploy.instance_request import InstanceRequest, plan_instance
+from tritonstack.operate.deploy.instances import InstanceRequest, plan_instance
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HEAD = TemplateHead(locks="dev", purpose="tests", longest="24h", parameters={"most": 2, "machine": "small"})

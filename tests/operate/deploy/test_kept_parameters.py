@@ -22,8 +22,7 @@ from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.operate.deploy.changes import Changes
 from tritonstack.operate.deploy.kept_parameters import copy_parameters, limit_parameters
 from tritonstack.operate.deploy.plans import plan_stack
-from tritonstack.operate.synth.assembly import Assembly, Template
-from tritonstack.operate.synth.endpoint_template import COMPONENT, MODEL, TARGET
+from tritonstack.operate.synth.assembly import COMPONENT, MODEL, TARGET, Assembly, Template
 
 STACK, ENDPOINT = "tritonstack-every-endpoint-component", "tritonstack-every-component"
 NAME = f"{ENDPOINT}-component"

@@ -19,8 +19,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.files.environment.templates import Instance
 from tritonstack.files.loading import load_workspace
 from tritonstack.files.records.locks import LockedImage
-from tritonstack.operate.deploy.preflight import Preflight, PreflightError, preflight
-from tritonstack.operate.deploy.requirements import check_account
+from tritonstack.operate.deploy.preflight import Preflight, PreflightError, check_account, preflight
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack_local.moto_patches import images_and_quotas
 

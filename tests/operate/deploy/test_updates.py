@@ -7,14 +7,14 @@ import pytest
 
 from tests.operate.conftest import STACK
 from tritonstack.base.errors import TritonstackError
-from tritonstack.operate.deploy.updates import hazards, unregistered
-from tritonstack.operate.synth.assembly import Template
-from tritonstack.operate.synth.endpoint_template import (
+from tritonstack.operate.deploy.plans import hazards, unregistered
+from tritonstack.operate.synth.assembly import (
     CONFIG,
     ENDPOINT,
     MODEL,
     TARGET,
     EndpointTemplate,
+    Template,
     references,
     with_instance_types,
 )

@@ -14,8 +14,12 @@ from tests.operate.shared.test_operations import TEMPLATE
 from tests.operate.strict_aws import OnePage, StrictCodeBuild, StrictProcessing, client_error
 from tritonstack.operate.audit import audit as reports
 from tritonstack.operate.audit.audit import LISTINGS, find_resources
-from tritonstack.operate.destroy.environment import Destroyed, destroy_environment, preview_destruction
-from tritonstack.operate.destroy.running_builds import RunningBuild
+from tritonstack.operate.destroy.environment import (
+    Destroyed,
+    RunningBuild,
+    destroy_environment,
+    preview_destruction,
+)
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.stacks import DeletionError
 

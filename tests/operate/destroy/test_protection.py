@@ -10,7 +10,7 @@ from tests.projects import edit, write_project
 from tritonstack.base.paths import Project
 from tritonstack.files.loading import load_workspace
 from tritonstack.operate.shared.checkout import Checkout
-from tritonstack.operate.shared.protection import ProtectedError, needs_its_name, require_unprotected
+from tritonstack.operate.shared.deployed import ProtectedError, needs_its_name, require_unprotected
 from tritonstack.operate.shared.stacks import StackState
 
 FREE = StackState("tritonstack-dev-foundation", "CREATE_COMPLETE")

@@ -7,9 +7,9 @@ import pytest
 from tests.sample_templates import sample_templates
 from tritonstack.base.errors import TritonstackError
 from tritonstack.operate.destroy import environment as destroy
-from tritonstack.operate.destroy import expiring as reaping
+from tritonstack.operate.destroy import reap as reaping
 from tritonstack.operate.destroy.deletion import Retained
-from tritonstack.operate.destroy.expiring import judge, reap
+from tritonstack.operate.destroy.reap import destroy_if_expired, judge
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.stacks import OUR_DESCRIPTION, StackState
 
@@ -75,7 +75,7 @@ def test_expiry_is_checked_again_before_destruction(monkeypatch, expires, taken)
     monkeypatch.setattr(reaping, "list_stacks", lambda *_, **__: [stack("t-a-foundation", expires)])
     monkeypatch.setattr(reaping, "orphaned", lambda *_: [])
     monkeypatch.setattr(reaping, "destroy_environment", lambda _, base, **__: destroyed.append(base))
-    assert reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=destroyed.append) is taken
+    assert destroy_if_expired(Cloud("1", "x", {}), "t-a", now=NOW, on_update=destroyed.append) is taken
     assert destroyed == (["t-a"] if taken else [])
 
 
@@ -99,5 +99,5 @@ def test_an_environment_extended_during_a_clean_up_keeps_its_foundation(monkeypa
     for ends_builds in ("stop_builds", "delete_ended_jobs"):
         monkeypatch.setattr(destroy, ends_builds, lambda *_, **__: [])
     with pytest.raises(TritonstackError, match="during its destruction"):
-        reap(Cloud("1", "x", {}), "t-a", now=NOW, on_update=deleted.append)
+        destroy_if_expired(Cloud("1", "x", {}), "t-a", now=NOW, on_update=deleted.append)
     assert deleted == ["t-a-endpoint-x"]

@@ -22,7 +22,7 @@ from tritonstack.base import naming
 from tritonstack.operate.destroy import retained
 from tritonstack.operate.destroy.deletion import contents_of
 from tritonstack.operate.destroy.environment import destroy_environment, preview_destruction
-from tritonstack.operate.destroy.expiring import expiring_environments, reap
+from tritonstack.operate.destroy.reap import destroy_if_expired, expiring_environments
 from tritonstack.operate.destroy.retained import KEPT, delete_replaced, live_endpoints, tagged_models
 from tritonstack.operate.shared.running import RolledBackError, wait_until_served
 from tritonstack.operate.shared.stacks import DeletionError
@@ -242,7 +242,7 @@ def test_what_outlived_its_stack_is_found_by_tag_and_deleted(
     (state,) = expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW)
     assert (state.base, state.owner, state.verdict, state.stacks) == (BASE, "ann", "expired", ())
     if command == "reap":
-        assert reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
+        assert destroy_if_expired(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
     else:
         assert len(destroy_environment(deployment.cloud, BASE, on_update=lambda _: None).replaced) == 4
     assert deployment.audited() == []
@@ -263,7 +263,7 @@ def test_what_must_not_be_deleted_outlives_its_stack(
         foundation = StackDriver(account, f"{BASE}-foundation")
         assert foundation.create(topic, Description="tritonstack: shared") == "CREATE_COMPLETE"
         assert expiring_environments(deployment.cloud, prefix="tritonstack", now=NOW) == []
-    assert not reap(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
+    assert not destroy_if_expired(deployment.cloud, BASE, now=NOW, on_update=lambda _: None)
     for base in ("tritonstack-dev-two", "tritonstack", *([BASE] if marks else [])):
         assert preview_destruction(deployment.cloud, base).replaced == ()
         assert destroy_environment(deployment.cloud, base, on_update=lambda _: None).replaced == ()

@@ -13,7 +13,7 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event, TouchedArtifact
 from tritonstack.files.records.lock_writing import write_lock
 from tritonstack.files.records.locks import Figures, Lock, LockedArtifact, LockedImage
-from tritonstack.operate.diff.lock_changes import (
+from tritonstack.operate.diff.diff import (
     ArtifactChange,
     ImageChange,
     artifact_changes,

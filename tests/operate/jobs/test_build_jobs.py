@@ -11,8 +11,13 @@ import pytest
 from tests.manifests import manifest, measured
 from tests.operate.strict_aws import StrictCodeBuild, StrictLogs, StrictProcessing
 from tritonstack.files.project.build_machines import CodeBuildMachine, ProcessingMachine
-from tritonstack.operate.jobs.codebuild import CodeBuildJobs
-from tritonstack.operate.jobs.images import UnusableImageError, image_digest, image_job, missing_images
+from tritonstack.operate.jobs.codebuild import (
+    CodeBuildJobs,
+    UnusableImageError,
+    image_digest,
+    image_job,
+    missing_images,
+)
 from tritonstack.operate.jobs.jobs import (
     BuildInfra,
     BuildJobError,

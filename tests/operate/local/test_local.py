@@ -13,8 +13,8 @@ from tritonstack import CloudOptions, Session, down, down_all, up
 from tritonstack.base.errors import InvalidFilesError, TritonstackError
 from tritonstack.base.paths import Project
 from tritonstack.base.results import document
-from tritonstack.operate.local import up as module
-from tritonstack.operate.local.down import StoppedCloud, StoppedClouds
+from tritonstack.operate.local import clouds as module
+from tritonstack.operate.local.clouds import StoppedCloud, StoppedClouds
 from tritonstack.triton import sandbox
 from tritonstack_local.access.keys import CloudSecret
 from tritonstack_local.cloud_folder import CloudAddress

@@ -12,8 +12,8 @@ from tritonstack.base.naming import artifact_prefix
 from tritonstack.operate.destroy.retained import RunningEndpoint
 from tritonstack.operate.locks import retention
 from tritonstack.operate.locks.retention import TaggingResult, mark_superseded, unmark_superseded
-from tritonstack.operate.rollback import restoring
-from tritonstack.operate.rollback.restoring import restore_artifact
+from tritonstack.operate.rollback import rollback as restoring
+from tritonstack.operate.rollback.rollback import restore_artifact
 from tritonstack.operate.shared.aws import Cloud
 
 MIB = 1024**2

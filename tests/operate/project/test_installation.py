@@ -14,7 +14,8 @@ import pytest
 from tests.operate.synth.test_cdk_program import npm_package, script
 from tritonstack.base.paths import Project
 from tritonstack.cli.main import run
-from tritonstack.operate.project import doctor, setup
+from tritonstack.operate.project import setup
+from tritonstack.operate.project import setup as doctor
 from tritonstack.operate.shared.session import NullReporter, Session
 from tritonstack.triton.install import SITE_PACKAGES
 from tritonstack.triton.installation import RECORD_NAME

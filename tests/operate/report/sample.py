@@ -24,7 +24,7 @@ from tritonstack.operate.report.report_data import (
     ReportedModel,
 )
 from tritonstack.operate.report.rollout_history import AlarmPeriod, PastRollout, planned_shift
-from tritonstack.operate.status.endpoint_status import (
+from tritonstack.operate.status.status import (
     EndpointStatus,
     EnvironmentStatus,
     Machines,

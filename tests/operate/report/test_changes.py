@@ -15,7 +15,7 @@ from tritonstack.operate.report import report as changes
 from tritonstack.operate.report.report import ChangeReader
 from tritonstack.operate.report.report_data import DeployChanges, Gaps
 from tritonstack.operate.shared.session import Session
-from tritonstack.operate.status.endpoint_status import EnvironmentStatus
+from tritonstack.operate.status.status import EnvironmentStatus
 
 FOUND = DeployChanges(("minilm (cpu): never deployed",), (), (), rejected=False)
 

@@ -7,7 +7,7 @@ from tests.operate.locks.locked_project import LockedProject
 from tritonstack.base.revisions import short_commit
 from tritonstack.files.records.lock_writing import replace_entries
 from tritonstack.files.records.locks import RolledBack
-from tritonstack.operate.rollback.restoring import record_rollback
+from tritonstack.operate.rollback.rollback import record_rollback
 from tritonstack.operate.rollback.rollback_targets import (
     RollbackError,
     RollbackPlan,

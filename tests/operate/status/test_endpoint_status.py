@@ -8,7 +8,7 @@ from tests.git import Repository
 from tritonstack.base.files import short_digest
 from tritonstack.files.records.events import Event
 from tritonstack.operate.shared.checkout import Checkout
-from tritonstack.operate.status.endpoint_status import (
+from tritonstack.operate.status.status import (
     ServedDigest,
     undeployed,
 )

@@ -7,7 +7,7 @@ import pytest
 from tests.operate.conftest import STACK
 from tests.operate.deploy.test_changes import BASE, hold
 from tritonstack.operate.deploy.changes import plan_stack_changes
-from tritonstack.operate.synth.deployed_templates import as_stored, as_written
+from tritonstack.operate.synth.assembly import as_stored, as_written
 
 
 @pytest.mark.parametrize(

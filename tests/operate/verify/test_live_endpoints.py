@@ -26,7 +26,7 @@ from tritonstack.operate.deploy.deploy import record_deployment
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.stacks import StackState
-from tritonstack.operate.status.endpoint_status import (
+from tritonstack.operate.status.status import (
     EndpointStatus,
     Machines,
     ServedDigest,
@@ -342,7 +342,7 @@ def test_a_stuck_stack_is_reported_although_its_endpoint_serves(deployed, monkey
             stack, state=StackState(name, "UPDATE_ROLLBACK_FAILED", "no rights")
         )
 
-    monkeypatch.setattr("tritonstack.operate.status.endpoint_status.deployed_stack", stuck)
+    monkeypatch.setattr("tritonstack.operate.status.status.deployed_stack", stuck)
     (drift,) = deployed.status().drift
     assert drift.startswith("stack: ")
     assert drift.endswith("_FAILED: no rights")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tritonstack.operate.verify.resolving import UNKNOWN, Resolver, StackFacts
+from tritonstack.operate.verify.expectations import UNKNOWN, Resolver, StackFacts
 
 TEMPLATE = {
     "Parameters": {

@@ -20,8 +20,8 @@ from tritonstack.operate.shared.events import read_events
 from tritonstack.operate.shared.revisions import Revision
 from tritonstack.operate.shared.stacks import StackState
 from tritonstack.operate.verify.checks import Check
+from tritonstack.operate.verify.expectations import StackFacts
 from tritonstack.operate.verify.live import DeployedStack, deployed_stack
-from tritonstack.operate.verify.resolving import StackFacts
 from tritonstack.operate.verify.smoke import SmokeResult
 from tritonstack.operate.verify.verdicts import (
     EndpointVerdict,

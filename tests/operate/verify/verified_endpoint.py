@@ -8,10 +8,10 @@ from tests.sample_templates import sample_template
 from tritonstack.operate.verify.expectations import (
     COMPONENT_MODEL,
     ExpectedEndpoint,
+    StackFacts,
     expected_endpoint,
 )
 from tritonstack.operate.verify.live import LiveEndpoint
-from tritonstack.operate.verify.resolving import StackFacts
 
 ENDPOINTS = (
     "tritonstack-sample-endpoint-plain",

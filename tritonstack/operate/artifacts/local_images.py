@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docker.errors import ImageNotFound
 
-from tritonstack.operate.jobs.images import UnusableImageError
+from tritonstack.operate.jobs.codebuild import UnusableImageError
 from tritonstack.triton.docker_engine import docker_engine, held_image
 
 

@@ -16,7 +16,6 @@ from tritonstack.base.results import Internal, public
 from tritonstack.files.project.names import environment_names
 from tritonstack.operate.audit import resources as network
 from tritonstack.operate.audit import services
-from tritonstack.operate.audit.directories import NAMED
 from tritonstack.operate.audit.resources import (
     STACK_TAG,
     AuditScope,
@@ -25,7 +24,7 @@ from tritonstack.operate.audit.resources import (
     Listing,
     UnreadableResource,
 )
-from tritonstack.operate.audit.tagged import TAGGED, Lists, still_there, tagged
+from tritonstack.operate.audit.tagged import NAMED, TAGGED, Lists, still_there, tagged
 from tritonstack.operate.shared.aws import Cloud, is_absent, pages
 from tritonstack.operate.shared.deployed import (
     DeployedEnvironment,

@@ -19,7 +19,7 @@ from tritonstack.files.records.lock_writing import add_image_to_lock
 from tritonstack.files.records.locks import Built, LockedImage
 from tritonstack.operate.build.outcomes import LINES_SHOWN
 from tritonstack.operate.build.remote_build import build_images_remotely, prepare_build_infra
-from tritonstack.operate.jobs.images import UnusableImageError, image_digest
+from tritonstack.operate.jobs.codebuild import UnusableImageError, image_digest
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.local_cloud import has_registry
 from tritonstack.operate.shared.session import Session

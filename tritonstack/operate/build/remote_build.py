@@ -16,8 +16,7 @@ from tritonstack.operate.build.outcomes import LINES_SHOWN, Outcome
 from tritonstack.operate.build.started_jobs import Done, Job, begin
 from tritonstack.operate.deploy.bootstrap import require_bootstrap
 from tritonstack.operate.deploy.changes import DEPLOY_OPTIONS
-from tritonstack.operate.jobs.codebuild import CodeBuildJobs
-from tritonstack.operate.jobs.images import image_job, missing_images
+from tritonstack.operate.jobs.codebuild import CodeBuildJobs, image_job, missing_images
 from tritonstack.operate.jobs.jobs import (
     BuildInfra,
     BuildJobError,
@@ -32,7 +31,7 @@ from tritonstack.operate.shared.artifacts import may_have_bucket
 from tritonstack.operate.shared.aws import AWS_ERRORS, Cloud
 from tritonstack.operate.shared.session import Session, Step, Steps
 from tritonstack.operate.shared.stacks import StackState, describe_stack, wait_until_settled
-from tritonstack.operate.synth.deployed_templates import deployed_templates
+from tritonstack.operate.synth.assembly import deployed_templates
 from tritonstack.operate.synth.synthesis import cdk_of, synthesized
 
 _POLL_S = 5.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tritonstack.base.results import public
-from tritonstack.operate.synth.assembly import Template
-from tritonstack.operate.synth.endpoint_template import CONFIG, MODEL
+from tritonstack.operate.synth.assembly import CONFIG, MODEL, Template
 
 ChangeAction = Literal["replaced", "maybe replaced", "deleted", "orphaned"]
 

@@ -11,17 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tritonstack.operate.deploy.cdk_changes import PlannedChange, may_be_rejected, resource_changes
-from tritonstack.operate.deploy.plans import StackPlan, plan_stack
+from tritonstack.operate.deploy.plans import RejectedChangeError, StackPlan, plan_stack, unregistered
 from tritonstack.operate.deploy.taken_names import TakenName, names_to_create, taken_names
-from tritonstack.operate.deploy.updates import RejectedChangeError, unregistered
 from tritonstack.operate.destroy.retained import variants_of
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.running import EndpointState, endpoint_states
 from tritonstack.operate.shared.stacks import environment_stacks
-from tritonstack.operate.synth.assembly import Assembly, Template
+from tritonstack.operate.synth.assembly import Assembly, Template, deployed_templates, with_instance_types
 from tritonstack.operate.synth.cdk import CdkCli
-from tritonstack.operate.synth.deployed_templates import deployed_templates
-from tritonstack.operate.synth.endpoint_template import with_instance_types
 
 DEPLOY_OPTIONS = ("--require-approval", "never", "--concurrency", "4", "--progress", "events")
 

@@ -34,10 +34,9 @@ from tritonstack.operate.deploy.changes import (
     rejected_changes,
     remove_scaling,
 )
-from tritonstack.operate.deploy.instance_artifacts import find_borrowed
-from tritonstack.operate.deploy.instance_request import InstanceRequest, plan_instance
+from tritonstack.operate.deploy.instances import InstanceRequest, find_borrowed, plan_instance
 from tritonstack.operate.deploy.kept_parameters import copy_parameters, limit_parameters
-from tritonstack.operate.deploy.requirements import require_available, require_built
+from tritonstack.operate.deploy.preflight import require_available, require_built
 from tritonstack.operate.deploy.switching import switch, to_deployed
 from tritonstack.operate.destroy.retained import RunningEndpoint, delete_replaced, live_endpoints
 from tritonstack.operate.locks.retention import (

@@ -19,8 +19,7 @@ from tritonstack.files.endpoint.scaling import DAYS, Scaling
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.operate.deploy.changes import Changes
 from tritonstack.operate.shared.aws import Cloud, if_present
-from tritonstack.operate.synth.assembly import Template
-from tritonstack.operate.synth.endpoint_template import EndpointTemplate, Properties, parameter_of
+from tritonstack.operate.synth.assembly import EndpointTemplate, Properties, Template, parameter_of
 
 # When schedules change the limits of the instance count.
 

@@ -16,8 +16,7 @@ from tritonstack.operate.destroy.retained import serving_resources
 from tritonstack.operate.shared.aws import Cloud, explain_denied
 from tritonstack.operate.shared.running import SERVING, EndpointState, wait_until_served
 from tritonstack.operate.shared.stacks import describe_stack
-from tritonstack.operate.synth.assembly import Template
-from tritonstack.operate.synth.endpoint_template import EndpointTemplate, parameter_of
+from tritonstack.operate.synth.assembly import EndpointTemplate, Template, parameter_of
 
 _POLL_S = 2.0
 _UPDATE_PARTS = ("DeploymentConfig", "RetainAllVariantProperties", "ExcludeRetainedVariantProperties")

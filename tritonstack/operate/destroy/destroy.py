@@ -18,10 +18,12 @@ from tritonstack.operate.shared.checkout import Checkout
 from tritonstack.operate.shared.deployed import (
     DeployedEnvironment,
     LocationFilter,
+    ProtectedError,
     find_deployed,
+    needs_its_name,
+    require_unprotected,
     require_unprotected_file,
 )
-from tritonstack.operate.shared.protection import ProtectedError, needs_its_name, require_unprotected
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.shared.stacks import environment_stacks
 

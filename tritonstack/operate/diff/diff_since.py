@@ -21,9 +21,8 @@ from tritonstack.files.records.lock_writing import LockChange, replace_entries
 from tritonstack.files.records.locks import Lock
 from tritonstack.operate.deploy.cdk_changes import resource_changes
 from tritonstack.operate.deploy.changes import cdk_diff_of_templates, compare_stacks
-from tritonstack.operate.deploy.requirements import require_built
-from tritonstack.operate.diff.diff import DeployOutlook
-from tritonstack.operate.diff.lock_changes import artifact_changes, image_changes
+from tritonstack.operate.deploy.preflight import require_built
+from tritonstack.operate.diff.diff import DeployOutlook, artifact_changes, image_changes
 from tritonstack.operate.shared.artifacts import model_copies
 from tritonstack.operate.shared.checkout import Checkout
 from tritonstack.operate.shared.session import Session

@@ -26,8 +26,7 @@ from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.sources.contents import source_violations
 from tritonstack.files.validation import validate_project
-from tritonstack.operate.deploy.preflight import Preflight, PreflightError
-from tritonstack.operate.deploy.requirements import check_account
+from tritonstack.operate.deploy.preflight import Preflight, PreflightError, check_account
 from tritonstack.operate.locks.checks import (
     Unchecked,
     UntrueLockError,

@@ -23,7 +23,7 @@ from tritonstack.operate.report.rollout_history import PastRollout, RolloutCache
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import EventCache, read_events
 from tritonstack.operate.shared.session import Session
-from tritonstack.operate.status.endpoint_status import EnvironmentStatus, environment_status
+from tritonstack.operate.status.status import EnvironmentStatus, environment_status
 from tritonstack.operate.verify.expectations import expected_endpoint
 from tritonstack.operate.verify.live import deployed_stack
 

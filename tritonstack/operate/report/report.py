@@ -17,7 +17,7 @@ from tritonstack.files.loading import ProjectFiles
 from tritonstack.files.project.names import environment_names, model_names
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.locks import load_lock
-from tritonstack.operate.deploy.requirements import chosen_environments
+from tritonstack.operate.deploy.preflight import chosen_environments
 from tritonstack.operate.diff.diff import DeployOutlook, diff
 from tritonstack.operate.locks.versions import (
     HistoryEntry,
@@ -51,7 +51,7 @@ from tritonstack.operate.shared.aws import in_parallel
 from tritonstack.operate.shared.checkout import Checkout
 from tritonstack.operate.shared.output_files import require_output, write_output
 from tritonstack.operate.shared.session import Session
-from tritonstack.operate.status.endpoint_status import EnvironmentStatus
+from tritonstack.operate.status.status import EnvironmentStatus
 
 # Compare environments with what is deployed, which synthesizes the stacks.
 

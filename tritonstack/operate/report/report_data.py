@@ -18,7 +18,7 @@ from tritonstack.operate.project.inspection import GraphStep
 from tritonstack.operate.promote.gates import GateResult
 from tritonstack.operate.report.rollout_history import PastRollout
 from tritonstack.operate.shared.aws import AWS_ERRORS
-from tritonstack.operate.status.endpoint_status import EnvironmentStatus
+from tritonstack.operate.status.status import EnvironmentStatus
 
 T = TypeVar("T")
 

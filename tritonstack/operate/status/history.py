@@ -12,7 +12,7 @@ from tritonstack.base.results import Key
 from tritonstack.base.yaml import closest
 from tritonstack.files.loading import ProjectFiles, chosen_model, require_free
 from tritonstack.files.project.names import model_names, template_names
-from tritonstack.operate.deploy.requirements import chosen_environments
+from tritonstack.operate.deploy.preflight import chosen_environments
 from tritonstack.operate.locks.versions import (
     ArtifactHistory,
     HistoryEntry,

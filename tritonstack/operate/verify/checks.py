@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tritonstack.base.results import public
-from tritonstack.operate.synth.deployed_templates import as_stored
-from tritonstack.operate.verify.resolving import Unknown
+from tritonstack.operate.synth.assembly import as_stored
+from tritonstack.operate.verify.expectations import Unknown
 
 # Compare a template's values with a service's description.
 #

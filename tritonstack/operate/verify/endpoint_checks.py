@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tritonstack.operate.shared.running import SERVING
-from tritonstack.operate.synth.endpoint_template import Properties
+from tritonstack.operate.synth.assembly import Properties
 from tritonstack.operate.verify.checks import (
     Check,
     PropertyComparison,
@@ -16,9 +16,8 @@ from tritonstack.operate.verify.checks import (
     range_text,
     shortened,
 )
-from tritonstack.operate.verify.expectations import ExpectedEndpoint
+from tritonstack.operate.verify.expectations import ExpectedEndpoint, Unknown
 from tritonstack.operate.verify.live import Described, LiveEndpoint
-from tritonstack.operate.verify.resolving import Unknown
 
 # Check an endpoint's scaling against its template. Pure.
 #

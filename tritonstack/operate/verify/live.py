@@ -8,10 +8,8 @@ from typing import Any
 
 from tritonstack.operate.shared.aws import Cloud, if_present, pages
 from tritonstack.operate.shared.stacks import StackState, describe_stack, stack_resources
-from tritonstack.operate.synth.assembly import Template
-from tritonstack.operate.synth.deployed_templates import deployed_templates
-from tritonstack.operate.verify.expectations import COMPONENT_MODEL, ExpectedEndpoint
-from tritonstack.operate.verify.resolving import StackFacts
+from tritonstack.operate.synth.assembly import Template, deployed_templates
+from tritonstack.operate.verify.expectations import COMPONENT_MODEL, ExpectedEndpoint, StackFacts
 
 Described = Mapping[str, Any]
 _ALARMS_A_CALL = 100

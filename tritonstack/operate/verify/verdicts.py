@@ -23,8 +23,7 @@ from tritonstack.operate.shared.artifacts import find_object, is_archive_of, mod
 from tritonstack.operate.shared.aws import Cloud, in_parallel
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.revisions import ComparedRevision, Revision
-from tritonstack.operate.synth.assembly import Assembly, Template
-from tritonstack.operate.synth.deployed_templates import as_written
+from tritonstack.operate.synth.assembly import Assembly, Template, as_written
 from tritonstack.operate.verify.checks import Check, shortened
 from tritonstack.operate.verify.endpoint_checks import endpoint_checks
 from tritonstack.operate.verify.expectations import expected_endpoint

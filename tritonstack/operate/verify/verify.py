@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tritonstack.files.project.workspace import Workspace
-from tritonstack.operate.deploy.requirements import require_built, require_endpoint
+from tritonstack.operate.deploy.preflight import require_built, require_endpoint
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.revisions import require_unchanged, revision_of
 from tritonstack.operate.shared.running import wait_until_served

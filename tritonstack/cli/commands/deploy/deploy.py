@@ -11,7 +11,7 @@ from tritonstack.cli.completion import complete_deployable
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import BootstrapOption
 from tritonstack.operate.deploy.deploy import deploy as run
-from tritonstack.operate.deploy.instance_request import InstanceRequest, parse_settings
+from tritonstack.operate.deploy.instances import InstanceRequest, parse_settings
 
 
 def deploy(

@@ -9,8 +9,8 @@ import typer
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.context import Context
-from tritonstack.operate.local.down import StoppedCloud, StoppedClouds, down_all
-from tritonstack.operate.local.down import down as run
+from tritonstack.operate.local.clouds import StoppedCloud, StoppedClouds, down_all
+from tritonstack.operate.local.clouds import down as run
 
 
 def down(

@@ -9,8 +9,8 @@ import typer
 
 from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, up_command
 from tritonstack.cli.context import Context
-from tritonstack.operate.local.up import CloudOptions, RunningCloud
-from tritonstack.operate.local.up import up as run
+from tritonstack.operate.local.clouds import CloudOptions, RunningCloud
+from tritonstack.operate.local.clouds import up as run
 from tritonstack.operate.shared import local_cloud
 
 

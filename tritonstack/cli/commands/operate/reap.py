@@ -9,8 +9,7 @@ import typer
 
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import AccountOption, PrefixOption, RegionOption
-from tritonstack.operate.destroy.expiring import expiry_text, gap_lines
-from tritonstack.operate.destroy.reap import Reaping, ReapOutcome
+from tritonstack.operate.destroy.reap import Reaping, ReapOutcome, expiry_text, gap_lines
 from tritonstack.operate.destroy.reap import reap as run
 from tritonstack.operate.shared.deployed import LocationFilter
 

@@ -19,7 +19,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.cli.selection import NameOption
 from tritonstack.files.records.events import Event
-from tritonstack.operate.destroy.expiring import ExpiringEnvironments, expiry_text
+from tritonstack.operate.destroy.reap import ExpiringEnvironments, expiry_text
 from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus, Statuses
 from tritonstack.operate.status.status import status as run
 

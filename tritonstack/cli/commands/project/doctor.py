@@ -9,7 +9,7 @@ import typer
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.cli.context import Context
-from tritonstack.operate.project.doctor import doctor as run
+from tritonstack.operate.project.setup import doctor as run
 
 if TYPE_CHECKING:
     from tritonstack.operate.artifacts.repository_check import RepositoryCheck

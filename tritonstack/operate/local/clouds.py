@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT
+from tritonstack.base.embedded_accounts import EMBEDDED_ACCOUNT, EMBEDDED_ACCOUNTS
 from tritonstack.base.results import Internal, public
 from tritonstack.facts.images import image_account
 from tritonstack.operate.shared.aws import CONFLICTING_VARIABLES
 from tritonstack.operate.shared.local_cloud import (
     cloud_settings,
+    forget_cloud,
     is_local,
     profile_path,
     read_address,
     require_local_cloud,
     run_foreground,
     start_detached,
+    stop_cloud,
 )
 from tritonstack.operate.shared.session import Session
 from tritonstack.triton import ExposureRejectedError
@@ -149,3 +151,53 @@ def _require_docker() -> None:
     from tritonstack.triton.docker_engine import docker_engine  # noqa: PLC0415
 
     docker_engine()
+
+
+# Stop local clouds.
+
+
+@dataclass(frozen=True)
+class StoppedCloud:
+    """The local cloud of one account, which does not run any more."""
+
+    stopped: bool
+    """False if it was not running."""
+    forgotten: bool
+    """True if its state was removed."""
+    still_running: Internal[tuple[str, ...]] = ()
+    """The accounts of the project's other running clouds."""
+
+
+@dataclass(frozen=True)
+class StoppedClouds:
+    """The local clouds of a project, by the name of their state folder."""
+
+    stopped: tuple[str, ...]
+    """Those that were running."""
+    forgotten: tuple[str, ...]
+    """Those whose state was removed."""
+
+
+def down(session: Session, account: str = EMBEDDED_ACCOUNT, *, forget: bool = False) -> StoppedCloud:
+    """Stop the local cloud of an account, with its endpoints; with `forget`, remove its state too."""
+    with session.reporter.step("stopping the local cloud"):
+        stopped, forgotten = _stop(session.project.cloud_dir(account), forget=forget)
+    others = tuple(other for other in EMBEDDED_ACCOUNTS if read_address(session.project.cloud_dir(other)))
+    return StoppedCloud(stopped, forgotten, others)
+
+
+def down_all(session: Session, *, forget: bool = False) -> StoppedClouds:
+    """Stop every local cloud of the project; with `forget`, remove their state too."""
+    folders = sorted(session.project.clouds_dir.glob("*/"))
+    with session.reporter.step("stopping all local clouds of this project"):
+        results = {folder.name: _stop(folder, forget=forget) for folder in folders}
+    return StoppedClouds(
+        tuple(name for name, (stopped, _) in results.items() if stopped),
+        tuple(name for name, (_, forgotten) in results.items() if forgotten),
+    )
+
+
+def _stop(folder: Path, *, forget: bool) -> tuple[bool, bool]:
+    """Return whether a cloud was running, and whether its state was removed."""
+    stopped = stop_cloud(folder)
+    return stopped, forget and forget_cloud(folder)
