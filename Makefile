@@ -118,20 +118,20 @@ $(VENV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is required; run: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv .venv
 
-$(CLI): requirements.txt pyproject.toml | $(VENV)
+$(CLI): requirements.txt pyproject.toml $(wildcard packages/*/pyproject.toml) | $(VENV)
 	@echo "installing the Python packages of requirements.txt (less than a minute)"
 	@$(PIP) $(HASHED) requirements.txt
-	@$(PIP) --no-deps --editable . --editable packages/local_cloud
+	@$(PIP) --no-deps --editable . --editable packages/local_cloud --editable packages/sizing
 	@touch $@
 
-$(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml | $(VENV)
+$(RUNTIME): requirements-local.txt requirements-cuda.txt requirements-torch-cpu.txt pyproject.toml $(wildcard packages/*/pyproject.toml) | $(VENV)
 	@.venv/bin/python -m tritonstack.triton.install --check --home "$${TRITONSTACK_HOME:-.tritonstack}/server"
 	@echo "installing the Python packages of requirements-local.txt (1 GB of downloads: about two minutes the first time)"
 	@$(PIP) $(HASHED) requirements-torch-cpu.txt --extra-index-url $(CPU_INDEX) --retries 0 --timeout 15 2>/dev/null \
 		|| echo "the index of PyTorch's CPU builds cannot be reached: installing the CUDA build from PyPI (3 GB more)"
 	@$(PIP) $(HASHED) requirements-local.txt
 	@if $(NEEDS_CUDA); then $(PIP) $(HASHED) requirements-cuda.txt; fi
-	@$(PIP) --no-deps --editable . --editable packages/local_cloud
+	@$(PIP) --no-deps --editable . --editable packages/local_cloud --editable packages/sizing
 	@touch $@
 
 $(DEV): requirements-dev.txt $(RUNTIME)

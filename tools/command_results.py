@@ -32,14 +32,14 @@ from tritonstack.operate.promote.results import Promotion, PromotionPlan
 from tritonstack.operate.report.report import WrittenReport
 from tritonstack.operate.rollback.rollback import Rollback
 from tritonstack.operate.shared.new_files import NewFiles
-from tritonstack.operate.sizing.bench import Benchmark
-from tritonstack.operate.sizing.simulate import Simulation
-from tritonstack.operate.sizing.tune import Tuning
 from tritonstack.operate.status.history import ModelHistory
 from tritonstack.operate.status.status import Statuses
 from tritonstack.operate.status.targets import Targets
 from tritonstack.operate.verify.verdicts import Verdict
 from tritonstack_local.coverage import Capabilities
+from tritonstack_sizing.loads.bench import Benchmark
+from tritonstack_sizing.simulation.simulate import Simulation
+from tritonstack_sizing.tuning.tune import Tuning
 
 RESULTS: Mapping[str, Any] = {
     "audit": Audit,

@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.near_tests import ROOT, module_of, near_tests
 
 AREAS = {
-    "operate": "tritonstack/operate",
+    "operate": "tritonstack/operate packages/sizing/tritonstack_sizing",
     "files": "tritonstack/files tritonstack/base",
     "build": "model_build",
     "constructs": "tritonstack/constructs stacks",

@@ -23,10 +23,12 @@ PACKAGES = (
     "model_build",
     "stacks",
     "tritonstack_local",
+    "tritonstack_sizing",
     "tests",
     "packages.local_cloud.tests",
+    "packages.sizing.tests",
 )
-TESTS = ("tests.", "packages.local_cloud.tests.")
+TESTS = ("tests.", "packages.local_cloud.tests.", "packages.sizing.tests.")
 MOST = 40
 """Files of tests: about a minute on two cores."""
 
@@ -34,14 +36,14 @@ MOST = 40
 @cache
 def import_graph() -> grimp.ImportGraph:
     """Return which module imports which."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "packages/local_cloud")]
+    sys.path[:0] = [str(ROOT), str(ROOT / "packages/local_cloud"), str(ROOT / "packages/sizing")]
     return grimp.build_graph(*PACKAGES, cache_dir=None)
 
 
 def module_of(file: Path) -> str:
     """Return the module of a file, relative to the repository."""
     parts = file.with_suffix("").parts
-    if parts[:3] == ("packages", "local_cloud", "tritonstack_local"):
+    if parts[0] == "packages" and parts[2].startswith("tritonstack_"):
         parts = parts[2:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

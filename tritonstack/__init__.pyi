@@ -38,16 +38,6 @@ from tritonstack.operate.shared.deployed import LocationFilter as LocationFilter
 from tritonstack.operate.shared.session import NullReporter as NullReporter
 from tritonstack.operate.shared.session import Reporter as Reporter
 from tritonstack.operate.shared.session import Session as Session
-from tritonstack.operate.sizing.bench import LoadOptions as LoadOptions
-from tritonstack.operate.sizing.bench import bench as bench
-from tritonstack.operate.sizing.bench import plan_bench as plan_bench
-from tritonstack.operate.sizing.simulate import simulate as simulate
-from tritonstack.operate.sizing.simulate import write_proposal as write_proposal
-from tritonstack.operate.sizing.simulation_options import SimulationOptions as SimulationOptions
-from tritonstack.operate.sizing.tune import end_search as end_search
-from tritonstack.operate.sizing.tune import tune as tune
-from tritonstack.operate.sizing.tune_options import TuneOptions as TuneOptions
-from tritonstack.operate.sizing.tune_planning import plan_tuning as plan_tuning
 from tritonstack.operate.status.history import history as history
 from tritonstack.operate.status.status import status as status
 from tritonstack.operate.status.targets import targets as targets

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import packages_distributions
+from importlib.metadata import Distribution, packages_distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,6 +38,11 @@ class Lean(PathFinder):
     ) -> ModuleSpec | None:
         """Report every other package as missing."""
         return None if fullname.partition(".")[0] in ABSENT else super().find_spec(fullname, path, target)
+
+    @classmethod
+    def find_distributions(cls, *context: Any) -> Iterator[Distribution]:  # type: ignore[override]
+        """Yield only the listed distributions: their entry points are those of an installation."""
+        return (found for found in super().find_distributions(*context) if _plain(found.name) in LISTED)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ import pytest
 
 from tritonstack.cli import commands
 from tritonstack.cli.main import run
-from tritonstack.cli.registry import COMMANDS, load_command
+from tritonstack.cli.registry import COMMANDS, WINGS, load_command
 
 HEAVY = ("boto3", "botocore", "numpy", "pydantic", "yaml", "docker", "aws_cdk")
 
 
 def test_every_command_is_listed_once():
     modules = [file.stem.removesuffix("_") for file in Path(commands.__file__).parent.rglob("[a-z]*.py")]
-    assert sorted(COMMANDS) == sorted(modules)
+    assert sorted(COMMANDS) == sorted([*modules, *WINGS])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

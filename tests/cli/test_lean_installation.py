@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.lean_installation import ABSENT, ROOT
 from tritonstack.base.paths import Project
 
@@ -32,8 +34,17 @@ def test_the_commands_for_aws_start(project):
     assert code == 0, output
 
 
-def test_commands_that_need_an_extra_name_it(project):
-    code, output = lean(project, "up", "--detach")
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (("up", "--detach"), "module 'moto'"),
+        (("bench", "dev", "search"), "tritonstack-sizing"),
+        (("tune", "--help"), "tritonstack-sizing"),
+        (("simulate",), "tritonstack-sizing"),
+    ],
+)
+def test_commands_that_need_an_extra_name_it(project, command, missing):
+    code, output = lean(project, *command)
     assert code == 2
-    assert "module 'moto'" in output
+    assert missing in output
     assert "make setup" in output

@@ -25,7 +25,7 @@ RUN_ELSEWHERE = (
     ("docs/models.md", "tritonstack dev double", ("tests/cli/local/test_dev.py",)),
     ("docs/runbook.md", "tritonstack history", ("tests/cli/operate/test_history.py",)),
     ("docs/runbook.md", "tritonstack inspect", ("tests/cli/builds/test_inspect.py",)),
-    ("docs/tuning.md", "tritonstack tune", ("tests/operate/sizing/test_tune.py",)),
+    ("docs/tuning.md", "tritonstack tune", ("packages/sizing/tests/tuning/test_tune.py",)),
     ("examples/README.md", "tritonstack init", ("tests/packaging/test_whole_run.py",)),
 )
 NOT_RUN = {

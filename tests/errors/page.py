@@ -16,7 +16,13 @@ from tritonstack.base.files import write_text_atomically
 from tritonstack.operate.project.error_codes import FORMER, GENERATED, GROUPS, UNUSED
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("tritonstack", "model_build", "stacks", "packages/local_cloud/tritonstack_local")
+SOURCES = (
+    "tritonstack",
+    "model_build",
+    "stacks",
+    "packages/local_cloud/tritonstack_local",
+    "packages/sizing/tritonstack_sizing",
+)
 PAGE = ROOT / "docs" / "errors.md"
 COMMAND = "python -m tests.errors.page"
 
@@ -43,7 +49,7 @@ def error_classes() -> list[type[TritonstackError]]:
     """Return all error classes of the modules that define a code."""
     for file in sources():
         if re.search(r'^    code = "TS', file.read_text(), re.M):
-            module = file.relative_to(ROOT).with_suffix("").as_posix().removeprefix("packages/local_cloud/")
+            module = re.sub(r"^packages/\w+/", "", file.relative_to(ROOT).with_suffix("").as_posix())
             importlib.import_module(module.replace("/", "."))
     classes: list[type[TritonstackError]] = [TritonstackError]
     for known in classes:

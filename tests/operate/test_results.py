@@ -8,12 +8,14 @@ import inspect
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_type_hints
 
 import boto3
 import pytest
 
 import tritonstack
+import tritonstack_sizing
 from tests.projects import edit
 from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
@@ -26,7 +28,8 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.operate.status.status import EnvironmentStatus, Statuses
 
 FOLDER = Path(tritonstack.__file__).parent / "operate"
-FUNCTIONS = sorted(name for name in dir(tritonstack) if name.islower())
+PACKAGES = (tritonstack, tritonstack_sizing)
+FUNCTIONS = [(package, name) for package in PACKAGES for name in dir(package) if name.islower()]
 _FORBIDDEN = {"print", "input", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write"}
 KEPT = {
     "Type": "AWS::S3::Bucket",
@@ -36,9 +39,9 @@ KEPT = {
 RETAINING = json.dumps({"Description": "tritonstack: x", "Resources": {"Kept": KEPT}})
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> None:
-    function = getattr(tritonstack, name)
+@pytest.mark.parametrize(("package", "name"), FUNCTIONS)
+def test_a_workflow_takes_a_session_and_returns_a_frozen_result(package: ModuleType, name: str) -> None:
+    function = getattr(package, name)
     hints = get_type_hints(function)
     assert hints[next(iter(inspect.signature(function).parameters))] is Session
     result = hints["return"]
@@ -47,21 +50,23 @@ def test_a_workflow_takes_a_session_and_returns_a_frozen_result(name: str) -> No
         assert result.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 
-def test_no_module_has_the_name_of_an_exported_function() -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_has_the_name_of_an_exported_function(package: ModuleType) -> None:
     """A package `tritonstack.deploy` would replace the function `deploy` once it is imported."""
-    children = {path.stem for path in FOLDER.parent.iterdir()}
-    assert children & set(dir(tritonstack)) == set()
+    children = {path.stem for path in Path(package.__file__ or "").parent.iterdir()}
+    assert children & set(dir(package)) == set()
 
 
 def test_the_documentation_lists_every_function() -> None:
     text = (FOLDER.parents[1] / "docs" / "python.md").read_text()
-    assert sorted(set(re.findall(r"`(\w+)\(session", text))) == FUNCTIONS
+    assert sorted(set(re.findall(r"`(\w+)\(session", text))) == sorted(name for _, name in FUNCTIONS)
 
 
 def test_no_workflow_prints_or_exits() -> None:
     violations = [
-        f"{file.relative_to(FOLDER)}:{node.lineno} {name}"
-        for file in FOLDER.rglob("*.py")
+        f"{file}:{node.lineno} {name}"
+        for folder in (FOLDER, *(Path(tritonstack_sizing.__file__).parent.glob("[lst]*")))
+        for file in folder.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in _FORBIDDEN
     ]

@@ -168,7 +168,7 @@ def test_the_locks_have_all_that_the_wheels_need(shop):
     for name, chosen in extras.items():
         text = (shop / name).read_text()
         pins = {line.split()[0].lower() for line in text.splitlines() if line[:1].isalnum()}
-        names = ["tritonstack", *(["tritonstack-local"] if "local" in name else [])]
+        names = ["tritonstack", *(["tritonstack-local", "tritonstack-sizing"] if "local" in name else [])]
         needed = [Requirement(need) for wheel in names for need in importlib.metadata.requires(wheel) or []]
         for need in needed:
             applies = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in chosen)

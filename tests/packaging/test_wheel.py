@@ -28,7 +28,12 @@ def test_wheel_contains_the_files_of_setup_init_and_builds(wheels):
 
 
 @pytest.mark.parametrize(
-    ("wheel", "names"), [("tritonstack", set(PACKAGES)), ("tritonstack_local", {"tritonstack_local"})]
+    ("wheel", "names"),
+    [
+        ("tritonstack", set(PACKAGES)),
+        ("tritonstack_local", {"tritonstack_local"}),
+        ("tritonstack_sizing", {"tritonstack_sizing"}),
+    ],
 )
 def test_wheel_installs_no_other_import_name(wheels, wheel, names):
     top = {file.partition("/")[0] for file in files_of(wheels[wheel])}

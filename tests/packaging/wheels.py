@@ -18,7 +18,11 @@ from tritonstack.base.paths import find_project
 
 ROOT = find_project(Path(__file__).parent).root
 SITE_PACKAGES = Path(sysconfig.get_paths()["purelib"])
-PROJECTS = {"tritonstack": ROOT, "tritonstack_local": ROOT / "packages" / "local_cloud"}
+PROJECTS = {
+    "tritonstack": ROOT,
+    "tritonstack_local": ROOT / "packages" / "local_cloud",
+    "tritonstack_sizing": ROOT / "packages" / "sizing",
+}
 
 
 def build_wheel(project: Path, folder: Path) -> Path:

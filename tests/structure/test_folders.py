@@ -12,6 +12,8 @@ ROOTS = (
     "model_build",
     "packages/local_cloud/tests",
     "packages/local_cloud/tritonstack_local",
+    "packages/sizing/tests",
+    "packages/sizing/tritonstack_sizing",
     "stacks",
     "tests",
     "tools",
@@ -23,6 +25,7 @@ MIRRORED = {
     "tests/model_build": "model_build",
     "tests/operate": "tritonstack/operate",
     "tests/files": "tritonstack/files",
+    "packages/sizing/tests": "packages/sizing/tritonstack_sizing",
 }
 """Folder of tests -> the package that they test."""
 COMPLETE_BUILDS = "tests/model_build/builds"
@@ -61,7 +64,7 @@ def test_tests_are_in_packages():
     """pytest gives two test files of one name different modules only if their folders are packages."""
     folders = {
         file.parent
-        for root in ("tests", "packages/local_cloud/tests")
+        for root in ("tests", "packages/local_cloud/tests", "packages/sizing/tests")
         for file in (ROOT / root).rglob("test_*.py")
     }
     assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []

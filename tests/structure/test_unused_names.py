@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (
     *(ROOT / name for name in ("tritonstack", "stacks", "model_build")),
     ROOT / "packages/local_cloud/tritonstack_local",
+    ROOT / "packages/sizing/tritonstack_sizing",
 )
 USERS = ("tools/**/*.py", "benchmarks/**/*.py", "app.py", "setup.py")
 """Other files that may use a name, but define none of the product."""
@@ -19,7 +20,12 @@ CALLED_BY_OTHERS = {
     "TritonSerializer": "users of the SageMaker SDK",
     "TritonDeserializer": "users of the SageMaker SDK",
 }
-UNIMPORTED = ("tritonstack.cli.commands", "tritonstack.triton.backends", "model_build.served")
+UNIMPORTED = (
+    "tritonstack.cli.commands",
+    "tritonstack_sizing.commands",
+    "tritonstack.triton.backends",
+    "model_build.served",
+)
 """Packages that the command line imports by name, or that run inside of Triton."""
 
 

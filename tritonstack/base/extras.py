@@ -6,14 +6,19 @@ import re
 import shutil
 import sys
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from tritonstack.base.error_kinds import MissingPackageError
 from tritonstack.base.paths import in_source_tree
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 EXTRA_OF_MODULE = {
     **dict.fromkeys(("docker", "jinja2", "packaging", "pydantic", "rich", "typer", "yaml"), "cli"),
     **dict.fromkeys(("aws_cdk", "constructs", "jsii"), "cdk"),
     **dict.fromkeys(("moto", "tritonstack_local"), "local"),
+    "tritonstack_sizing": "sizing",
 }
 """Modules that `build` installs are all others."""
 USAGE_EXIT_CODE = 2
@@ -74,3 +79,16 @@ def require(module: str, *, feature: str) -> None:
         raise MissingPackageError(
             f"{feature}: {module} is not installed", remedy=f"run `{install_command(module)}`"
         )
+
+
+def wing_entry(group: str, name: str, *, package: str) -> EntryPoint:
+    """Return the entry point of an optional package; raise UsageError if it is not installed."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - most commands read no metadata
+
+    found = entry_points(group=group, name=name)
+    if not found:
+        distribution = package.replace("_", "-")
+        raise MissingPackageError(
+            f"{name}: {distribution} is not installed", remedy=f"run `{install_command(package)}`"
+        )
+    return next(iter(found))

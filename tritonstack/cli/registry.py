@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from tritonstack.base.extras import wing_entry
 from tritonstack.cli.help_text import HelpfulCommand, styled_help
 
 # Load what shell completion needs of a command: its parameters, without the imports of its body.
@@ -19,13 +21,12 @@ from tritonstack.cli.help_text import HelpfulCommand, styled_help
 # The body of `deploy` imports the AWS SDK, which takes longer to load than a person waits for a completion.
 
 
-_IMPORT_ROOT = Path(__file__).parents[2]
-
-
 def load_signature(module_name: str, name: str) -> Any:
     """Return the function or Typer application of a command; its functions do nothing."""
-    file = _IMPORT_ROOT.joinpath(*module_name.split(".")).with_suffix(".py")
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    spec = find_spec(module_name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(name=module_name)
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     tree.body = list(_needed(tree.body, name))[::-1]
     module: dict[str, Any] = {"__name__": module_name}
     exec(compile(ast.fix_missing_locations(tree), name, "exec"), module)  # noqa: S102 - the package's own source
@@ -119,6 +120,9 @@ FOLDERS: Mapping[str, str] = {
     "Operate": "operate",
 }
 """The folder of each group in `commands`."""
+WINGS: Mapping[str, str] = dict.fromkeys(("bench", "tune", "simulate"), "tritonstack_sizing")
+"""Commands of optional packages, and the packages: their entry points name the modules."""
+ENTRY_POINTS = "tritonstack.commands"
 
 
 class CommandGroup(TyperGroup):
@@ -155,7 +159,9 @@ class CommandGroup(TyperGroup):
 
 
 def command_module(name: str) -> str:
-    """Return the name of a command's module."""
+    """Return the name of a command's module; raise UsageError if its package is not installed."""
+    if name in WINGS:
+        return wing_entry(ENTRY_POINTS, name, package=WINGS[name]).module
     group = next(group for group, commands in GROUPS.items() if name in commands)
     return f"tritonstack.cli.commands.{FOLDERS[group]}.{function_name(name)}"
 

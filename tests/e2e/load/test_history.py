@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from packages.sizing.tests.simulation.test_service_curves import level, saved
 from tests.e2e.load.crowd import asking
 from tests.e2e.load.hosted import HostedCloud, hosted_cloud, limited
-from tests.operate.sizing.simulation.test_service_curves import level, saved
 from tests.operate.verify.smoke_environment import workspace_of
 from tests.projects import edit
 from tritonstack import Session

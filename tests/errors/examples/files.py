@@ -13,13 +13,13 @@ from tritonstack.cli.main import _described
 from tritonstack.files.records.manifests import TensorSpec
 from tritonstack.operate.invoke.request_inputs import GivenInputs, read_inputs
 from tritonstack.operate.project.github import _run
-from tritonstack.operate.sizing.loads.arrivals import read_trace
-from tritonstack.operate.sizing.search_folders import only_search
 from tritonstack.triton import sandbox
 from tritonstack.triton.installation import find_installation
 from tritonstack.triton.serve import serve_command
 from tritonstack_local.cloud_folder import CloudAddress
 from tritonstack_local.state.folder import check_owner
+from tritonstack_sizing.loads.arrivals import read_trace
+from tritonstack_sizing.tuning.search_folders import only_search
 
 INSTANCE = "ml.c7i.xlarge"
 VALIDATE = "tritonstack.operate.project.validate.validate_project"

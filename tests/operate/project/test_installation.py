@@ -91,6 +91,7 @@ def states(project: Project) -> dict[str, str]:
         ("aws_cdk", "extra cdk", "missing"),
         ("isal", "extra build", "optional"),
         ("tritonstack_local", "extra local", "optional"),
+        ("tritonstack_sizing", "extra sizing", "optional"),
     ],
 )
 def test_doctor_reports_optional_extras(

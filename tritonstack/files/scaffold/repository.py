@@ -44,7 +44,9 @@ _REQUIREMENTS, _LOCAL_REQUIREMENTS = "requirements.txt", "requirements-local.txt
 _CONSTRAINTS = "constraints.txt"
 """Versions without hashes, which `requirements.txt` of a repository from version 0.1.0 names."""
 _NAMES_CONSTRAINTS = re.compile(rf"^(-c|--constraint)[ =\t]+{re.escape(_CONSTRAINTS)}\s*$", re.MULTILINE)
-_PIN = re.compile(r"^(tritonstack(?:-local)?[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE)
+_PIN = re.compile(
+    r"^(tritonstack(?:-local|-sizing)?[ \t]*(?:\[[^]]*\])?[ \t]*==[ \t]*)([^\s;#]+)", re.MULTILINE
+)
 _DISTRIBUTION = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 

@@ -195,6 +195,7 @@ _EXTRAS = {
     "cdk": ("aws_cdk", ""),
     "build": ("isal", "builds models on this machine"),
     "local": ("tritonstack_local", "runs the local cloud"),
+    "sizing": ("tritonstack_sizing", "measures, tunes, and simulates endpoints"),
 }
 """One module per extra, and what needs it; nothing if every project does."""
 

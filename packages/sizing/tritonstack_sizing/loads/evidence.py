@@ -1,0 +1,221 @@
+"""Record load tests as events of an environment, for the gates of a promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tritonstack.base import naming
+from tritonstack.base.error_kinds import NotRecordedError
+from tritonstack.base.files import short_digest
+from tritonstack.files.project.workspace import Workspace
+from tritonstack.files.records.events import Event, LoadTest, RecordedLevel, TouchedArtifact
+from tritonstack.operate.shared.aws import Cloud, explain_denied
+from tritonstack.operate.shared.events import new_event, record_event
+from tritonstack.operate.shared.revisions import Revision, revision_of
+from tritonstack.operate.shared.running import SERVING
+from tritonstack_sizing.loads.instance_counts import InstanceWatch, counts_of
+from tritonstack_sizing.loads.runs import LoadRun
+
+_P99 = 99.0
+
+
+@dataclass(frozen=True)
+class MeasuredArtifact:
+    """An artifact and what serves it."""
+
+    endpoint: str
+    """The endpoint, by its name in the environment file."""
+    variant: str
+    component: str | None
+    touched: TouchedArtifact
+    multi_model: bool
+    """Whether each request names the artifact; otherwise the endpoint's model does."""
+
+
+@dataclass(frozen=True)
+class ServingInstances:
+    """What a variant runs, as SageMaker reports it."""
+
+    config: str
+    model: str
+    instance_type: str
+
+
+@dataclass(frozen=True)
+class _MeasuredLevel:
+    """A level of load, and the instances that answered it."""
+
+    run: LoadRun
+    rate: float | None
+    is_trace: bool
+    watch: InstanceWatch
+
+
+@dataclass(frozen=True)
+class LoadRecorder:
+    """Records the load test that follows; it has checked that the endpoint serves the artifact."""
+
+    cloud: Cloud
+    workspace: Workspace
+    artifact: MeasuredArtifact
+    instances: ServingInstances
+    revision: Revision
+    levels: list[_MeasuredLevel] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> LoadRecorder:
+        """Check what the endpoint serves; raise NotRecordedError if it is another artifact."""
+        instances = _read_instances(cloud, workspace, artifact)
+        return cls(cloud, workspace, artifact, instances, revision_of(workspace))
+
+    def measure(self, send: Callable[[], LoadRun], *, rate: float | None, is_trace: bool) -> LoadRun:
+        """Send a level of load, and count the instances meanwhile.
+
+        `rate` is the number of requests due per second, for traces their mean.
+        """
+        watch = InstanceWatch(self._counts)
+        try:
+            run = send()
+        finally:
+            watch.stop()
+        self.levels.append(_MeasuredLevel(run, rate, is_trace, watch))
+        return run
+
+    def record(self) -> Event:
+        """Write the event of the finished load test.
+
+        Raise NotRecordedError if the endpoint changed meanwhile.
+        """
+        now = _read_instances(self.cloud, self.workspace, self.artifact)
+        if now != self.instances:
+            raise NotRecordedError(
+                f"{self._full_name} was updated during the load test; the result is not recorded",
+                remedy="run the load test again",
+            )
+        for level in self.levels:
+            if level.watch.failure is not None:
+                raise NotRecordedError(
+                    f"cannot read the number of instances of {self._full_name} during the load test: "
+                    f"{level.watch.failure}",
+                    remedy="run the load test again",
+                ) from level.watch.failure
+        test = LoadTest(
+            instance_type=now.instance_type,
+            real_instances=self.workspace.spec.real_instances,
+            levels=tuple(map(_recorded, self.levels)),
+        )
+        event = new_event(
+            "load-tested", self.workspace, endpoints=(), note=_note(test), revision=self.revision
+        ).model_copy(
+            update={
+                "endpoints": (self.artifact.endpoint,),
+                "artifacts": (self.artifact.touched,),
+                "load_test": test,
+            }
+        )
+        bucket = self.workspace.spec.artifact_bucket
+        try:
+            record_event(self.cloud, bucket, event)
+        except ClientError as error:
+            raise NotRecordedError(
+                f"cannot record the load test of {self._full_name} in s3://{bucket}: {error}",
+                remedy=f"use credentials that may write below {naming.EVENTS} there, or omit --record",
+            ) from None
+        return event
+
+    def _counts(self) -> list[int]:
+        endpoint = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
+        variants = {variant["VariantName"]: variant for variant in endpoint["ProductionVariants"]}
+        return counts_of(variants[self.artifact.variant])
+
+    @property
+    def _full_name(self) -> str:
+        return self.workspace.spec.endpoint_name(self.artifact.endpoint)
+
+
+def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> ServingInstances:
+    """Return what a variant runs that serves an artifact now."""
+    full, deploy = workspace.spec.endpoint_name(artifact.endpoint), _deploy(workspace)
+    sagemaker = cloud.client("sagemaker")
+    with explain_denied("sagemaker"):
+        try:
+            endpoint: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=full)
+        except ClientError as error:
+            if "could not find" not in str(error).lower():
+                raise
+            raise NotRecordedError(f"{full} does not exist", remedy=deploy) from None
+        if endpoint["EndpointStatus"] not in SERVING and not _is_scaled(endpoint):
+            raise NotRecordedError(
+                f"{full} is {endpoint['EndpointStatus']}; only load tests in service are recorded",
+                remedy=f"wait for the update, for example with `tritonstack verify "
+                f"{workspace.cli_arguments} --wait`",
+            )
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+        variants = {production["VariantName"]: production for production in config["ProductionVariants"]}
+        running = {production["VariantName"] for production in endpoint["ProductionVariants"]}
+        if artifact.variant not in variants or artifact.variant not in running:
+            raise NotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
+        variant = variants[artifact.variant]
+        model = variant.get("ModelName", "")
+        if artifact.component is not None:
+            component = sagemaker.describe_inference_component(InferenceComponentName=artifact.component)
+            model = component["Specification"]["ModelName"]
+        if not artifact.multi_model:
+            url = sagemaker.describe_model(ModelName=model)["PrimaryContainer"]["ModelDataUrl"]
+            _require_artifact(url, full, artifact.touched, deploy)
+    return ServingInstances(endpoint["EndpointConfigName"], model, variant["InstanceType"])
+
+
+def _is_scaled(endpoint: Mapping[str, Any]) -> bool:
+    """Return whether an update changes only the number of instances; others have a pending deployment."""
+    return endpoint["EndpointStatus"] == "Updating" and "PendingDeploymentSummary" not in endpoint
+
+
+def _require_artifact(url: str, endpoint: str, locked: TouchedArtifact, deploy: str) -> None:
+    if f"/{naming.artifact_prefix(locked.model, locked.digest)}/" not in url:
+        raise NotRecordedError(
+            f"{endpoint} serves {url}, and the lock names {locked.model} ({short_digest(locked.digest)})",
+            remedy=deploy,
+        )
+
+
+def _deploy(workspace: Workspace) -> str:
+    return f"run `tritonstack deploy {workspace.cli_arguments}` first, or omit --record"
+
+
+def _recorded(level: _MeasuredLevel) -> RecordedLevel:
+    run, counts = level.run, level.watch.counts
+    latencies = run.percentiles_ms()
+    return RecordedLevel(
+        load=run.load,
+        offered_per_s=level.rate,
+        is_trace=level.is_trace,
+        lowest_instances=min(counts),
+        highest_instances=max(1, *counts),
+        answered_per_s=round(run.answered_per_s, 3),
+        answers=int(run.latencies.sum()),
+        failed_percent=round(run.failed_share * 100, 4),
+        p50_ms=_rounded(latencies.get(50.0)),
+        p99_ms=_rounded(latencies.get(_P99)),
+        steady=run.steady,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or value != value else round(value, 3)  # noqa: PLR0124 - NaN
+
+
+def _note(test: LoadTest) -> str:
+    levels = "; ".join(
+        f"{level.load}: {level.answered_per_s:.1f} answers per second"
+        + (f", p99 {level.p99_ms:.1f} ms" if level.p99_ms is not None else "")
+        for level in test.levels
+    )
+    lowest = min(level.lowest_instances for level in test.levels)
+    highest = max(level.highest_instances for level in test.levels)
+    counts = f"{highest}" if lowest == highest else f"{lowest} to {highest}"
+    return f"on {counts} x {test.instance_type}{'' if test.real_instances else ' (local cloud)'}: {levels}"

@@ -1,1 +1,0 @@
-"""Measure endpoints under load."""
