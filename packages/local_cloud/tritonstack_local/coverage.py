@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tritonstack.base.yaml import load_yaml
-from tritonstack_local.autoscaling.actions import OFFERED as OFFERED_IN_AUTO_SCALING
+from tritonstack_local.autoscaling.app import OFFERED as OFFERED_IN_AUTO_SCALING
 from tritonstack_local.autoscaling.requests import REJECTED as UNSUPPORTED_IN_AUTO_SCALING
 from tritonstack_local.cloudformation.api import ACTIONS
 from tritonstack_local.cloudformation.providers import PROVIDERS, UNSUPPORTED_TYPES

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tritonstack.facts.scaling_rules import VARIANT_DIMENSION
-from tritonstack_local.autoscaling.actions import ScalingActions
+from tritonstack_local.autoscaling.app import ScalingActions
 from tritonstack_local.autoscaling.decisions import AlarmReading
 from tritonstack_local.autoscaling.records import AutoScalingTables
 from tritonstack_local.autoscaling.scaler import History, Scaler

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from tritonstack.facts.scaling_rules import HISTORY_DAYS
-from tritonstack_local.autoscaling.alarms import CREATED_BY
 from tritonstack_local.autoscaling.decisions import (
     AlarmReading,
     ScalingDecision,
@@ -38,7 +37,7 @@ from tritonstack_local.autoscaling.records import (
     ScheduledRecord,
     TargetRecord,
 )
-from tritonstack_local.autoscaling.requests import due_time
+from tritonstack_local.autoscaling.requests import CREATED_BY, due_time
 from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.sagemaker.endpoints import Endpoints, VariantCapacity
 from tritonstack_local.scope import Scope

@@ -27,7 +27,7 @@ from tritonstack_local.cloudwatch.alarm_rules import (
     State,
     read_alarm,
 )
-from tritonstack_local.cloudwatch.store import key_of, moment, seconds, timestamp
+from tritonstack_local.cloudwatch.store import moment, seconds, timestamp
 from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.scope import Scope
 
@@ -183,8 +183,6 @@ _KEPT = (
     "history", "state_value", "state_reason", "state_updated_timestamp", "state_transitioned_timestamp",
 )  # fmt: skip
 
-_METRIC_FIELDS = ("Period", "Unit", "Statistic", "ExtendedStatistic")
-
 _put_alarm = CloudWatchBackend.put_metric_alarm
 _moto_answers_put = CloudWatchResponse.put_metric_alarm
 _moto_answers_delete = CloudWatchResponse.delete_alarms
@@ -209,10 +207,10 @@ def apply(*, on_change: OnChange) -> None:
         (CloudWatchBackend, "set_alarm_state", set_alarm_state),
         (CloudWatchBackend, "put_metric_alarm", _put_metric_alarm),
         (CloudWatchResponse, "put_metric_alarm", _answer_put_metric_alarm),
-        (CloudWatchResponse, "put_composite_alarm", _reject_composite_alarm),
+        (CloudWatchResponse, "put_composite_alarm", _rejecting("PutCompositeAlarm")),
         (CloudWatchResponse, "describe_alarms", _answer_describe_alarms),
         (CloudWatchResponse, "delete_alarms", _answer_delete_alarms),
-        (CloudWatchResponse, "describe_alarms_for_metric", _answer_describe_alarms_for_metric),
+        (CloudWatchResponse, "describe_alarms_for_metric", _rejecting("DescribeAlarmsForMetric")),
         (CloudWatchResponse, "describe_alarm_history", _answer_describe_alarm_history),
     )
 
@@ -247,8 +245,11 @@ def _answer_put_metric_alarm(response: Any) -> Any:
     return EmptyResult()
 
 
-def _reject_composite_alarm(_response: Any) -> NoReturn:
-    raise ValidationError("The local cloud does not support PutCompositeAlarm.")
+def _rejecting(action: str) -> Callable[[Any], NoReturn]:
+    def reject(_response: Any) -> NoReturn:
+        raise ValidationError(f"The local cloud does not support {action}.")
+
+    return reject
 
 
 def _answer_describe_alarms(response: Any) -> ActionResult:
@@ -268,18 +269,6 @@ def _answer_delete_alarms(response: Any) -> Any:
     if not set(response.params["AlarmNames"]) <= response.cloudwatch_backend.alarms.keys():
         raise ResourceNotFound
     return _moto_answers_delete(response)
-
-
-def _answer_describe_alarms_for_metric(response: Any) -> ActionResult:
-    request, key = response.params, key_of(response.params)
-    alarms = [
-        alarm
-        for alarm in response.cloudwatch_backend.alarms.values()
-        if alarm.given.get("MetricName")
-        and key_of(alarm.given) == key
-        and all(alarm.given.get(name) == request[name] for name in _METRIC_FIELDS if name in request)
-    ]
-    return ActionResult({"MetricAlarms": alarms})
 
 
 def _answer_describe_alarm_history(response: Any) -> ActionResult:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -142,15 +141,11 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """CPU time since the start of each process, and memory."""
 
     cpu_s: float = 0.0
     memory_bytes: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.cpu_s + other.cpu_s, self.memory_bytes + other.memory_bytes)
 
 
 class ProcessTable:
@@ -158,29 +153,22 @@ class ProcessTable:
 
     def __init__(self) -> None:
         self._usage: dict[int, Usage] = {}
-        self._children: dict[int, list[int]] = {}
-        for pid, parent, usage in _processes():
-            self._usage[pid] = usage
-            self._children.setdefault(parent, []).append(pid)
+        self._children: defaultdict[int, list[int]] = defaultdict(list)
+        for entry in _PROC.iterdir():
+            # The name in parentheses may contain anything; numbers follow (proc(5)).
+            with contextlib.suppress(OSError):  # it has just ended
+                if entry.name.isdecimal():
+                    self._add(int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split())
+
+    def _add(self, pid: int, numbers: list[str]) -> None:
+        cpu_s = (int(numbers[11]) + int(numbers[12])) / _TICKS_PER_S
+        self._usage[pid] = Usage(cpu_s, int(numbers[21]) * _PAGE_BYTES)
+        self._children[int(numbers[1])].append(pid)
 
     def used_below(self, pid: int) -> Usage:
         """Return the sum of a process and its descendants; 0 if it has ended."""
-        total = self._usage.get(pid, Usage())
-        for child in self._children.get(pid, []):
-            total += self.used_below(child)
-        return total
-
-
-def _processes() -> Iterator[tuple[int, int, Usage]]:
-    for entry in os.scandir(_PROC):
-        if entry.name.isdecimal():
-            try:
-                # The name in parentheses may contain anything; numbers follow (proc(5)).
-                numbers = (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has just ended
-                continue
-            cpu_s = (int(numbers[11]) + int(numbers[12])) / _TICKS_PER_S
-            yield int(entry.name), int(numbers[1]), Usage(cpu_s, int(numbers[21]) * _PAGE_BYTES)
+        parts = [self._usage.get(pid, Usage()), *map(self.used_below, self._children.get(pid, ()))]
+        return Usage(sum(part.cpu_s for part in parts), sum(part.memory_bytes for part in parts))
 
 
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
