@@ -9,7 +9,6 @@ import base64
 import hashlib
 import re
 import tempfile
-import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +30,14 @@ from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import ControlPlane, Fields
 
+SERVICE = "ecr"
+LEAST_PART_SIZE = 5 * 2**20
+"""Minimum part size, except for the last part."""
+_PART_SIZE = 10 * 2**20
+"""The part size that ECR requests; others are accepted."""
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+
 
 @dataclass(frozen=True)
 class LayerRepository:
@@ -47,6 +54,11 @@ class LayerRepository:
         return cls(scope, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
 
     @property
+    def bucket(self) -> str:
+        """The bucket of its region."""
+        return f"prod-{self.scope.region}-starport-layer-bucket"
+
+    @property
     def prefix(self) -> str:
         """The beginning of its layers' keys, and of those of earlier repositories with its name.
 
@@ -58,15 +70,18 @@ class LayerRepository:
         """Return bucket and key of a layer."""
         return {"Bucket": self.bucket, "Key": f"{self.prefix}{self.made}/{digest}"}
 
-    @property
-    def bucket(self) -> str:
-        """The bucket of its region."""
-        return f"prod-{self.scope.region}-starport-layer-bucket"
+    def missing(self, digests: list[str]) -> ServiceError:
+        """Return the error for missing layers."""
+        return ServiceError(
+            "LayersNotFoundException",
+            f"Layers with digests '[{', '.join(digests)}]' required for pushing image into repository with "
+            f"name '{self.name}' in the registry with id '{self.scope.account}' do not exist",
+        )
 
 
 @dataclass
-class Upload:
-    """A layer being uploaded."""
+class _Upload:
+    """A layer being uploaded, in an unnamed file, which never outlives the process."""
 
     repository: LayerRepository
     file: BufferedRandom
@@ -78,21 +93,19 @@ class Upload:
         """The index of the last received byte; -1 before the first."""
         return sum(self.parts) - 1
 
-    def digest(self) -> str:
-        """Return the digest of the received content."""
-        self.file.seek(0)
-        return f"sha256:{hashlib.file_digest(self.file, 'sha256').hexdigest()}"
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes for S3, which closes what it reads from."""
+        return self.file.read(size)
 
 
-class Layers:
+class EcrLayers:
     """All layers of this cloud. Uploads are lost on restart; on AWS they expire."""
 
     def __init__(self, *, clients: Clients, folder: Path) -> None:
         """`folder` holds unfinished uploads."""
         self._clients = clients
         self._folder = folder
-        self._uploads: dict[str, Upload] = {}
-        self._lock = threading.Lock()
+        self._uploads: dict[str, _Upload] = {}
 
     def size(self, repository: LayerRepository, digest: str) -> int | None:
         """Return the size of a layer of a repository; None if it has none."""
@@ -100,95 +113,6 @@ class Layers:
             return int(self._s3(repository).head_object(**repository.layer(digest))["ContentLength"])
         except ClientError:
             return None
-
-    def begin(self, repository: LayerRepository) -> str:
-        """Start an upload."""
-        self._make_bucket(repository)
-        self._forget_deleted_repositories(repository)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        upload_id = str(uuid.uuid4())
-        # An unnamed file, which never outlives the process.
-        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until the upload ends
-        with self._lock:
-            self._uploads[upload_id] = Upload(repository, file)
-        return upload_id
-
-    def upload(self, repository: LayerRepository, upload_id: str) -> Upload:
-        """Find an upload."""
-        upload = self._uploads.get(upload_id)
-        if upload is None or upload.repository != repository:
-            raise ServiceError(
-                "UploadNotFoundException",
-                f"The upload with id '{upload_id}' could not be found in the repository with name "
-                f"'{repository.name}' in registry with id '{repository.scope.account}'",
-            )
-        return upload
-
-    def keep(self, upload_id: str, upload: Upload, digest: str) -> None:
-        """Store an upload as the layer with this digest."""
-        upload.file.seek(0)
-        self._s3(upload.repository).upload_fileobj(
-            _Unclosed(upload.file), *upload.repository.layer(digest).values()
-        )
-        with self._lock:
-            del self._uploads[upload_id]
-        upload.file.close()
-
-    def link(self, repository: LayerRepository, digest: str) -> str:
-        """Return a presigned URL of a layer, valid for an hour."""
-        url: str = self._s3(repository).generate_presigned_url(
-            "get_object", Params=repository.layer(digest), ExpiresIn=3600
-        )
-        return url
-
-    def _forget_deleted_repositories(self, repository: LayerRepository) -> None:
-        """Remove layers of deleted repositories with the same name."""
-        s3, own = self._s3(repository), repository.layer("")["Key"]
-        pages = s3.get_paginator("list_objects_v2").paginate(
-            Bucket=repository.bucket, Prefix=repository.prefix
-        )
-        for key in [item["Key"] for page in pages for item in page.get("Contents", [])]:
-            if not key.startswith(own):
-                s3.delete_object(Bucket=repository.bucket, Key=key)
-
-    def _make_bucket(self, repository: LayerRepository) -> None:
-        s3, region = self._s3(repository), repository.scope.region
-        try:
-            s3.head_bucket(Bucket=repository.bucket)
-        except ClientError:
-            where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
-            s3.create_bucket(Bucket=repository.bucket, **(where if region != "us-east-1" else {}))
-
-    def _s3(self, repository: LayerRepository) -> Any:
-        return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, repository.scope.region))
-
-
-class _Unclosed:
-    """A file that stays open when its reader closes it."""
-
-    def __init__(self, file: BufferedRandom) -> None:
-        self._file = file
-
-    def read(self, size: int = -1) -> bytes:
-        """Read bytes."""
-        return self._file.read(size)
-
-
-SERVICE = "ecr"
-PART_SIZE = 10 * 2**20
-"""The part size that ECR requests; others are accepted."""
-LEAST_PART_SIZE = 5 * 2**20
-"""Minimum part size, except for the last part."""
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
-
-
-class LayerActions:
-    """The layer actions."""
-
-    def __init__(self, *, layers: Layers, clients: Clients) -> None:
-        self._layers = layers
-        self._clients = clients
 
     def check(self, scope: Scope, request: Fields) -> Fields:
         """Check which layers exist in a repository."""
@@ -199,128 +123,122 @@ class LayerActions:
             if _DIGEST.fullmatch(digest) is None:
                 reason = {"failureCode": "InvalidLayerDigest", "failureReason": "Invalid layer digest"}
                 failures.append({"layerDigest": digest, **reason})
-                continue
-            size = self._layers.size(repository, digest)
-            details: dict[str, Any] = {"layerAvailability": "UNAVAILABLE"}
-            if size is not None:
+            elif (size := self.size(repository, digest)) is None:
+                layers.append({"layerDigest": digest, "layerAvailability": "UNAVAILABLE"})
+            else:
                 details = {"layerAvailability": "AVAILABLE", "layerSize": size, "mediaType": _LAYER}
-            layers.append({"layerDigest": digest, **details})
+                layers.append({"layerDigest": digest, **details})
         return {"layers": layers, "failures": failures}
 
     def link(self, scope: Scope, request: Fields) -> Fields:
-        """Return the download URL of a layer."""
+        """Return a download URL of a layer, valid for an hour."""
         repository, digest = self._repository(scope, request), request["layerDigest"]
-        if self._layers.size(repository, digest) is None:
-            raise layers_not_found([digest], repository.name, repository.scope.account)
-        return {"downloadUrl": self._layers.link(repository, digest), "layerDigest": digest}
+        if self.size(repository, digest) is None:
+            raise repository.missing([digest])
+        url = self._s3(repository).generate_presigned_url(
+            "get_object", Params=repository.layer(digest), ExpiresIn=3600
+        )
+        return {"downloadUrl": url, "layerDigest": digest}
 
     def initiate(self, scope: Scope, request: Fields) -> Fields:
-        """Start an upload."""
-        return {
-            "uploadId": self._layers.begin(self._repository(scope, request)),
-            "partSize": PART_SIZE,
-        }
+        """Start an upload, and remove layers of deleted repositories with the same name."""
+        repository = self._repository(scope, request)
+        s3, bucket, own = self._s3(repository), repository.bucket, repository.layer("")["Key"]
+        try:
+            s3.head_bucket(Bucket=bucket)
+        except ClientError:
+            where = {"CreateBucketConfiguration": {"LocationConstraint": scope.region}}
+            s3.create_bucket(Bucket=bucket, **(where if scope.region != "us-east-1" else {}))
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=repository.prefix)
+        for key in [item["Key"] for page in pages for item in page.get("Contents", [])]:
+            if not key.startswith(own):
+                s3.delete_object(Bucket=bucket, Key=key)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        upload_id = str(uuid.uuid4())
+        file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until the upload ends
+        self._uploads[upload_id] = _Upload(repository, file)
+        return {"uploadId": upload_id, "partSize": _PART_SIZE}
 
     def upload(self, scope: Scope, request: Fields) -> Fields:
         """Store the next part."""
-        repository, upload_id = self._repository(scope, request), request["uploadId"]
-        upload = self._layers.upload(repository, upload_id)
+        upload = self._upload(scope, request)
         blob = base64.b64decode(request["layerPartBlob"])
         first, last = request["partFirstByte"], request["partLastByte"]
         if first != upload.last_byte + 1 or last - first + 1 != len(blob):
             raise ServiceError(
                 "InvalidLayerPartException",
                 f"The layer part from byte {first} to byte {last} does not follow byte {upload.last_byte}",
-                fields={
-                    "registryId": repository.scope.account,
-                    "repositoryName": repository.name,
-                    "uploadId": upload_id,
-                    "lastValidByteReceived": upload.last_byte,
-                },
+                fields={"lastValidByteReceived": upload.last_byte},
             )
         upload.file.write(blob)
         upload.parts.append(len(blob))
-        return self._told(repository, uploadId=upload_id, lastByteReceived=upload.last_byte)
+        return {"uploadId": request["uploadId"], "lastByteReceived": upload.last_byte}
 
     def complete(self, scope: Scope, request: Fields) -> Fields:
         """Complete an upload after checking its digest."""
-        repository, upload_id = self._repository(scope, request), request["uploadId"]
-        upload = self._layers.upload(repository, upload_id)
+        upload = self._upload(scope, request)
+        repository = upload.repository
         if not upload.parts:
-            raise ServiceError(
-                "EmptyUploadException", "The specified layer upload does not contain any parts"
-            )
+            message = "The specified layer upload does not contain any parts"
+            raise ServiceError("EmptyUploadException", message)
         if any(size < LEAST_PART_SIZE for size in upload.parts[:-1]):
-            raise ServiceError(
-                "LayerPartTooSmallException", f"Layer parts must be at least {LEAST_PART_SIZE} bytes in size"
-            )
-        digest, asked = upload.digest(), request["layerDigests"]
-        if digest not in asked:
-            raise ServiceError(
-                "InvalidLayerException", f"The layer digest {asked[0]} is not that of its content, {digest}"
-            )
-        if self._layers.size(repository, digest) is not None:
-            raise ServiceError(
-                "LayerAlreadyExistsException",
-                f"The image layer '{digest}' already exists in the repository with name '{repository.name}' "
-                f"in registry with id '{repository.scope.account}'",
-            )
-        self._layers.keep(upload_id, upload, digest)
-        return self._told(repository, uploadId=upload_id, layerDigest=digest)
+            message = f"Layer parts must be at least {LEAST_PART_SIZE} bytes in size"
+            raise ServiceError("LayerPartTooSmallException", message)
+        upload.file.seek(0)
+        digest = f"sha256:{hashlib.file_digest(upload.file, 'sha256').hexdigest()}"
+        if digest not in request["layerDigests"]:
+            message = f"The layer digest {request['layerDigests'][0]} is not that of its content, {digest}"
+            raise ServiceError("InvalidLayerException", message)
+        if self.size(repository, digest) is not None:
+            message = f"The image layer '{digest}' already exists in the repository '{repository.name}'"
+            raise ServiceError("LayerAlreadyExistsException", message)
+        upload.file.seek(0)
+        self._s3(repository).upload_fileobj(upload, *repository.layer(digest).values())
+        del self._uploads[request["uploadId"]]
+        upload.file.close()
+        return {"uploadId": request["uploadId"], "layerDigest": digest}
 
-    def _told(self, repository: LayerRepository, **more: Any) -> Fields:
-        return {"registryId": repository.scope.account, "repositoryName": repository.name, **more}
+    def _upload(self, scope: Scope, request: Fields) -> _Upload:
+        repository, upload_id = self._repository(scope, request), request["uploadId"]
+        upload = self._uploads.get(upload_id)
+        if upload is None or upload.repository != repository:
+            message = f"The upload '{upload_id}' could not be found in the repository '{repository.name}'"
+            raise ServiceError("UploadNotFoundException", message)
+        return upload
 
     def _repository(self, scope: Scope, request: Fields) -> LayerRepository:
-        name, registry = (
-            request["repositoryName"],
-            Scope(request.get("registryId", scope.account), scope.region),
-        )
-        if registry.account != scope.account:
+        name, registry = request["repositoryName"], request.get("registryId", scope.account)
+        if registry != scope.account:
             raise ServiceError(
                 "AccessDeniedException",
-                f"Account {scope.account} is not authorized to access resources of account "
-                f"{registry.account}: the local cloud evaluates no repository policies",
+                f"Account {scope.account} is not authorized to access resources of account {registry}: the "
+                "local cloud evaluates no repository policies",
             )
-        ecr = self._clients.client(SERVICE, registry)
+        ecr = self._clients.client(SERVICE, scope)
         try:
-            found = ecr.describe_repositories(repositoryNames=[name])["repositories"][0]
+            (repository,) = ecr.describe_repositories(repositoryNames=[name])["repositories"]
         except ClientError as error:
             raise ServiceError(aws_error_code(error), aws_error_message(error)) from error
-        return LayerRepository.made_at(registry, name, found["createdAt"])
+        return LayerRepository.made_at(scope, name, repository["createdAt"])
+
+    def _s3(self, repository: LayerRepository) -> Any:
+        return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, repository.scope.region))
 
 
-def layers_not_found(digests: list[str], repository: str, registry: str) -> ServiceError:
-    """Return the error for missing layers."""
-    return ServiceError(
-        "LayersNotFoundException",
-        f"Layers with digests '[{', '.join(digests)}]' required for pushing image into repository with name "
-        f"'{repository}' in the registry with id '{registry}' do not exist",
-    )
-
-
-_ACTIONS: Mapping[str, Callable[[LayerActions, Scope, Fields], Fields]] = {
-    "BatchCheckLayerAvailability": LayerActions.check,
-    "GetDownloadUrlForLayer": LayerActions.link,
-    "InitiateLayerUpload": LayerActions.initiate,
-    "UploadLayerPart": LayerActions.upload,
-    "CompleteLayerUpload": LayerActions.complete,
+_ACTIONS: Mapping[str, Callable[[EcrLayers, Scope, Fields], Fields]] = {
+    "BatchCheckLayerAvailability": EcrLayers.check,
+    "GetDownloadUrlForLayer": EcrLayers.link,
+    "InitiateLayerUpload": EcrLayers.initiate,
+    "UploadLayerPart": EcrLayers.upload,
+    "CompleteLayerUpload": EcrLayers.complete,
 }
 OFFERED = frozenset(_ACTIONS)
-
-
-def create_app(*, layers: Layers, clients: Clients) -> ControlPlane:
-    """Create the application."""
-    actions = LayerActions(layers=layers, clients=clients)
-    bound = {name: partial(action, actions) for name, action in _ACTIONS.items()}
-    return ControlPlane(service=SERVICE, actions=bound)
-
-
 _put_image = ECRBackend.put_image
 
 
-def correct_images(layers: Layers) -> None:
-    """Correct moto's images: identify them by manifest digest, and require their layers."""
+def create_app(*, clients: Clients, folder: Path) -> ControlPlane:
+    """Create the application, and let moto's images require their layers."""
+    layers = EcrLayers(clients=clients, folder=folder)
 
     def put_image(
         backend: Any,
@@ -330,34 +248,36 @@ def correct_images(layers: Layers) -> None:
         image_manifest_mediatype: str | None = None,
         digest: str | None = None,
     ) -> Any:
-        found = f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
-        if digest not in {None, found}:
-            message = f"The given digest {digest} is not that of the manifest, {found}"
+        """Identify an image by its manifest's digest."""
+        actual = f"sha256:{hashlib.sha256(image_manifest.encode()).hexdigest()}"
+        if digest not in {None, actual}:
+            message = f"The given digest {digest} is not that of the manifest, {actual}"
             raise _error("ImageDigestDoesNotMatchException", message)
         _check_layers(layers, backend, repository_name, image_manifest)
         return _put_image(
-            backend, repository_name, image_manifest, image_tag, image_manifest_mediatype, found
+            backend, repository_name, image_manifest, image_tag, image_manifest_mediatype, actual
         )
 
     correct((ECRBackend, "put_image", put_image))
+    actions = {name: partial(action, layers) for name, action in _ACTIONS.items()}
+    return ControlPlane(service=SERVICE, actions=actions)
 
 
-def _check_layers(layers: Layers, backend: Any, name: str, manifest: str) -> None:
+def _check_layers(layers: EcrLayers, backend: Any, name: str, manifest: str) -> None:
     held = backend.repositories.get(name)
     if held is None:
         return  # moto says so
     scope = Scope(backend.account_id, backend.region_name)
     repository = LayerRepository.made_at(scope, name, held.created_at)
     try:
-        wanted = [layer["digest"] for layer in parse_json(manifest).get("layers", ())]
+        digests = [layer["digest"] for layer in parse_json(manifest).get("layers", ())]
     except (ValueError, AttributeError, TypeError, KeyError):
         raise _error(
             "InvalidParameterException",
             "Invalid parameter at 'ImageManifest' failed to satisfy constraint: 'Invalid JSON syntax'",
         ) from None
-    missing = [digest for digest in wanted if layers.size(repository, digest) is None]
-    if missing:
-        failure = layers_not_found(missing, name, scope.account)
+    if missing := [digest for digest in digests if layers.size(repository, digest) is None]:
+        failure = repository.missing(missing)
         raise _error(failure.code, failure.message)
 
 

@@ -35,7 +35,6 @@ from tritonstack_local.cloudwatch.evaluator import AlarmEvaluator
 from tritonstack_local.cloudwatch.moto_alarms import AlarmRecord
 from tritonstack_local.codebuild.app import create_app as create_codebuild
 from tritonstack_local.ecr_layers import OFFERED as ABOUT_LAYERS
-from tritonstack_local.ecr_layers import Layers, correct_images
 from tritonstack_local.ecr_layers import create_app as create_ecr_layers
 from tritonstack_local.front import BACKLOG, Front
 from tritonstack_local.inventory import inventory
@@ -119,9 +118,7 @@ class LocalCloud:
             clients=clients,
             server_home=settings.server_home,
         )
-        self._layers = Layers(clients=clients, folder=settings.state_dir / "layers")
-        correct_images(self._layers)
-        self._ecr_layers = create_ecr_layers(layers=self._layers, clients=clients)
+        self._ecr_layers = create_ecr_layers(clients=clients, folder=settings.state_dir / "layers")
         self._own: Mapping[str, Application] = {
             "application-autoscaling": self._autoscaling,
             "cloudformation": self._cloudformation,

@@ -17,14 +17,36 @@ from tritonstack_local.scope import Scope
 from tritonstack_local.service.errors import ServiceError
 from tritonstack_local.service.wire import ControlPlane, Fields
 
+SERVICE = "resourcegroupstaggingapi"
+SIGNED_AS = "tagging"
+"""The target prefix of requests."""
+OFFERED = ("GetResources",)
+_PAGE = 50
+_NOT_SUPPORTED = ("ResourceARNList", "IncludeComplianceDetails", "ExcludeCompliantResources", "TagsPerPage")
+_GLOBAL_REGION = "us-east-1"
+"""The region in which AWS lists global resources."""
+_TYPES = {"logs:loggroup": "logs:log-group", "ec2:flow-logs": "ec2:vpc-flow-log"}
+"""moto type names that differ from AWS's."""
 
-@dataclass(frozen=True, order=True)
+
+@dataclass(frozen=True)
 class TaggedResource:
     """One resource; `type` is as in ResourceTypeFilters, `service:kind`."""
 
     arn: str
     type: str
     tags: Mapping[str, str]
+
+    def matches(self, request: Fields) -> bool:
+        """Return whether it has one of the types, and for each filter its key and one of its values."""
+        types = request.get("ResourceTypeFilters") or []
+        if types and not {self.type, self.type.split(":")[0]} & set(types):
+            return False
+        return all(
+            item.get("Key", "") in self.tags
+            and (not item.get("Values") or self.tags[item["Key"]] in item["Values"])
+            for item in request.get("TagFilters") or []
+        )
 
     def described(self) -> dict[str, Any]:
         """Return it in the format of GetResources."""
@@ -35,19 +57,42 @@ class TaggedResource:
 ListTagged = Callable[[Scope], Iterator[TaggedResource]]
 """Lists a service's resources in a scope."""
 
-_GLOBAL_REGION = "us-east-1"
-"""The region in which AWS lists global resources."""
-_TYPES = {"logs:loggroup": "logs:log-group", "ec2:flow-logs": "ec2:vpc-flow-log"}
-"""moto type names that differ from AWS's."""
+
+def create_app(*, sources: Sequence[ListTagged]) -> ControlPlane:
+    """Create the application; each source lists the resources of a service."""
+    return ControlPlane(service=SERVICE, actions={"GetResources": partial(_get_resources, sources)})
+
+
+def _get_resources(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:
+    for name in _NOT_SUPPORTED:
+        if request.get(name):
+            message = f"The local cloud does not support {name} in GetResources."
+            raise ServiceError("InvalidParameterException", message)
+    after, size = request.get("PaginationToken", ""), request.get("ResourcesPerPage", _PAGE)
+    resources = {resource.arn: resource for source in sources for resource in source(scope) if resource.tags}
+    matching = [
+        resource for arn, resource in sorted(resources.items()) if arn > after and resource.matches(request)
+    ]
+    return {
+        "PaginationToken": matching[size - 1].arn if len(matching) > size else "",
+        "ResourceTagMappingList": [resource.described() for resource in matching[:size]],
+    }
 
 
 def tagged_in_moto(scope: Scope) -> Iterator[TaggedResource]:
     """List the resources of moto's services."""
-    for service, backend in _backends(scope):
-        if service in _OUR_OWN_WAY:
-            yield from _OUR_OWN_WAY[service](backend, scope)
-        if isinstance(backend, TaggableResourcesMixin) and service != "s3":
-            yield from map(_as_aws_has_it, backend.iter_tagged_resources())
+    known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
+    for services in list(known):
+        service = services.service_name
+        for account, region, backend in list(services.iter_backends()):
+            # S3 and global services have no region.
+            is_global = region == scope.partition and (service == "s3" or scope.region == _GLOBAL_REGION)
+            if account != scope.account or not (is_global or region == scope.region):
+                continue
+            if service in _OUR_OWN_WAY:
+                yield from _OUR_OWN_WAY[service](backend, scope)
+            if isinstance(backend, TaggableResourcesMixin) and service != "s3":
+                yield from map(_as_aws_has_it, backend.iter_tagged_resources())
 
 
 def _as_aws_has_it(found: Any) -> TaggedResource:
@@ -56,33 +101,26 @@ def _as_aws_has_it(found: Any) -> TaggedResource:
     return TaggedResource(found.arn.replace(f":{given}/", f":{meant}/"), kind, found.tags)
 
 
-def _backends(scope: Scope) -> Iterator[tuple[str, Any]]:
-    known: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
-    for services in list(known):
-        for account, region, backend in list(services.iter_backends()):
-            if account == scope.account and _is_told_in(services.service_name, region, scope):
-                yield services.service_name, backend
-
-
-def _is_told_in(service: str, region: str, scope: Scope) -> bool:
-    """Return whether a backend is listed in a region; S3 and global services have no region."""
-    if region == scope.partition:
-        return service == "s3" or scope.region == _GLOBAL_REGION
-    return region == scope.region
-
-
 def _buckets(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
     """List the buckets of a region; moto stores all in one backend."""
     for bucket in list(backend.buckets.values()):
         if bucket.region_name == scope.region:
-            tags = backend.tagger.get_tag_dict_for_resource(bucket.arn)
-            yield TaggedResource(bucket.arn, "s3:bucket", tags)
+            yield _by_tagger(backend, bucket, "s3:bucket")
 
 
 def _repositories(backend: Any, _: Scope) -> Iterator[TaggedResource]:
     for repository in list(backend.repositories.values()):
-        tags = backend.tagger.get_tag_dict_for_resource(repository.arn)
-        yield TaggedResource(repository.arn, "ecr:repository", tags)
+        yield _by_tagger(backend, repository, "ecr:repository")
+
+
+def _rules(backend: Any, _: Scope) -> Iterator[TaggedResource]:
+    for bus in list(backend.event_buses.values()):
+        for rule in list(bus.rules.values()):
+            yield _by_tagger(backend, rule, "events:rule")
+
+
+def _by_tagger(backend: Any, model: Any, kind: str) -> TaggedResource:
+    return TaggedResource(model.arn, kind, backend.tagger.get_tag_dict_for_resource(model.arn))
 
 
 def _endpoints_of_networks(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
@@ -91,24 +129,12 @@ def _endpoints_of_networks(backend: Any, scope: Scope) -> Iterator[TaggedResourc
         yield TaggedResource(arn, "ec2:vpc-endpoint", dict(backend.tags.get(endpoint.id, {})))
 
 
-def _rules(backend: Any, _: Scope) -> Iterator[TaggedResource]:
-    for bus in list(backend.event_buses.values()):
-        for rule in list(bus.rules.values()):
-            yield TaggedResource(rule.arn, "events:rule", backend.tagger.get_tag_dict_for_resource(rule.arn))
-
-
 def _identities(backend: Any, scope: Scope) -> Iterator[TaggedResource]:
-    """List the IAM resources that AWS lists; not roles and users."""
-    held = [
-        *(("iam:policy", policy) for policy in backend.managed_policies.values() if _is_own(policy, scope)),
-        *(("iam:oidc-provider", provider) for provider in backend.open_id_providers.values()),
-    ]
-    for kind, model in held:
-        yield TaggedResource(model.arn, kind, {tag["Key"]: tag["Value"] for tag in model.tags.values()})
-
-
-def _is_own(policy: Any, scope: Scope) -> bool:
-    return str(policy.arn).split(":")[4] == scope.account
+    """List the IAM resources that AWS lists: own policies and providers; not roles and users."""
+    own = [it for it in backend.managed_policies.values() if it.arn.split(":")[4] == scope.account]
+    for kind, models in (("iam:policy", own), ("iam:oidc-provider", backend.open_id_providers.values())):
+        for model in models:
+            yield TaggedResource(model.arn, kind, {tag["Key"]: tag["Value"] for tag in model.tags.values()})
 
 
 _OUR_OWN_WAY: Mapping[str, Callable[[Any, Scope], Iterator[TaggedResource]]] = {
@@ -119,48 +145,3 @@ _OUR_OWN_WAY: Mapping[str, Callable[[Any, Scope], Iterator[TaggedResource]]] = {
     "s3": _buckets,
 }
 """Resources by service that moto lists differently or not at all."""
-
-
-SERVICE = "resourcegroupstaggingapi"
-SIGNED_AS = "tagging"
-"""The target prefix of requests."""
-OFFERED = ("GetResources",)
-_PAGE = 50
-_NOT_SUPPORTED = ("ResourceARNList", "IncludeComplianceDetails", "ExcludeCompliantResources", "TagsPerPage")
-
-
-def create_app(*, sources: Sequence[ListTagged]) -> ControlPlane:
-    """Create the application; each source lists the resources of a service."""
-    actions = {"GetResources": partial(_get_resources, sources)}
-    return ControlPlane(service=SERVICE, actions=actions)
-
-
-def _get_resources(sources: Sequence[ListTagged], scope: Scope, request: Fields) -> Fields:
-    for name in _NOT_SUPPORTED:
-        if request.get(name):
-            raise ServiceError(
-                "InvalidParameterException", f"The local cloud does not support {name} in GetResources."
-            )
-    after, size = request.get("PaginationToken", ""), request.get("ResourcesPerPage", _PAGE)
-    resources = {resource.arn: resource for source in sources for resource in source(scope) if resource.tags}
-    matching = [
-        resource
-        for arn, resource in sorted(resources.items())
-        if arn > after
-        and _is_of_type(resource, request.get("ResourceTypeFilters", []))
-        and all(_passes(resource.tags, tag_filter) for tag_filter in request.get("TagFilters", []))
-    ]
-    return {
-        "PaginationToken": matching[size - 1].arn if len(matching) > size else "",
-        "ResourceTagMappingList": [resource.described() for resource in matching[:size]],
-    }
-
-
-def _passes(tags: Mapping[str, str], tag_filter: Fields) -> bool:
-    """Return whether tags match a filter: its key, and one of its values if any."""
-    key, values = tag_filter.get("Key", ""), tag_filter.get("Values") or []
-    return key in tags and (not values or tags[key] in values)
-
-
-def _is_of_type(resource: TaggedResource, filters: Sequence[str]) -> bool:
-    return not filters or any(name in {resource.type, resource.type.split(":")[0]} for name in filters)

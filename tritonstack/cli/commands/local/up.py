@@ -123,18 +123,4 @@ def _text(cloud: RunningCloud) -> str:
 
 def _report_capabilities(state: Context) -> None:
     capabilities = local_cloud.capabilities()
-    state.output.result(
-        capabilities,
-        text="\n".join(
-            [
-                "CloudFormation types\n",
-                capabilities.type_table(),
-                "\nAccepted, but without all of its effect on AWS",
-                capabilities.limit_tables(),
-                "\nActions of its own services; see moto's documentation for the others\n",
-                *(f"{service}: {', '.join(names)}" for service, names in capabilities.actions.items()),
-                "\nTypes and fields that are rejected\n",
-                capabilities.rejection_table(),
-            ]
-        ),
-    )
+    state.output.result(capabilities, text=capabilities.page())

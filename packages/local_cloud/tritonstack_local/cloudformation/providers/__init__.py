@@ -57,6 +57,8 @@ def _properties(type_name: str, declared: Mapping[str, Any]) -> Iterator[tuple[s
             reason = ACCEPTED_IN_CODEBUILD.get(f"CreateProject.{small(name)}")
             if type_name == _PROJECT and reason is not None:
                 spec |= {"effect": False, "reason": sentence(reason)}
+            inner = spec.get("inner", {}).items()
+            spec["inner"] = {path: reason for paths, reason in inner for path in paths.split()}
             yield name, Property(**spec)
 
 
