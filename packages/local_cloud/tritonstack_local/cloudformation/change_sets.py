@@ -190,10 +190,10 @@ def _policy_action(change: Change) -> str | None:
     if before is None:
         return None
     if change.action == "Remove":
-        return "Delete" if before.deletion_policy == "Delete" else "Retain"
+        return "Delete" if before.resource.deletion_policy == "Delete" else "Retain"
     if change.replacement is ResourceReplacement.NEVER:
         return None
-    return "ReplaceAndDelete" if before.update_replace_policy == "Delete" else "ReplaceAndRetain"
+    return "ReplaceAndDelete" if before.resource.update_replace_policy == "Delete" else "ReplaceAndRetain"
 
 
 def _property_detail(change: PropertyChange) -> Answer:

@@ -1,20 +1,74 @@
-"""Compare a deployed stack with a template; change sets and deployments use the same plan."""
+"""Compare a deployed stack with a template, in the order of the resources' dependencies.
+
+Change sets and deployments use the same plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from tritonstack_local.cloudformation.errors import TemplateError
 from tritonstack_local.cloudformation.evaluation import Evaluation, UnknownValue, first_unknown
-from tritonstack_local.cloudformation.graph import dependencies, in_order
 from tritonstack_local.cloudformation.providers import UNSUPPORTED_TYPES
 from tritonstack_local.cloudformation.providers.base import Provider
 from tritonstack_local.cloudformation.template import Resource
 
 Providers = Mapping[str, Provider]
+
+
+Dependencies = Mapping[str, Set[str]]
+
+
+def dependencies(resources: Mapping[str, Resource], *, declared: Iterable[str]) -> Dependencies:
+    """Return the dependencies of each resource, from references and DependsOn.
+
+    `declared` lists all resources of the template, including those with a false condition.
+    """
+    found = {}
+    known = frozenset(declared)
+    for logical_id, resource in resources.items():
+        missing = [name for name in resource.depends_on if name not in known]
+        if missing:
+            raise TemplateError(f"Unresolved resource dependencies [{', '.join(missing)}] in the template")
+        names = set(resource.depends_on) | set(references(resource.properties))
+        found[logical_id] = frozenset(names & resources.keys())
+    return found
+
+
+def in_order(graph: Dependencies) -> tuple[str, ...]:
+    """Return the resources in dependency order; raise an error that lists a circular dependency."""
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise TemplateError(f"Circular dependency between resources: [{circle}]") from error
+
+
+def references(value: Any) -> Iterator[str]:
+    """Yield every name that properties refer to, including parameters."""
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _named_by(key, member)
+            yield from references(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from references(item)
+
+
+def _named_by(function: str, argument: Any) -> Iterable[str]:
+    if function == "Ref" and isinstance(argument, str):
+        return (argument,)
+    if function == "Fn::GetAtt":
+        return (argument.split(".", 1)[0],) if isinstance(argument, str) else (str(argument[0]),)
+    if function == "Fn::Sub":
+        text = argument if isinstance(argument, str) else argument[0]
+        return (name.strip().split(".", 1)[0] for name in re.findall(r"\$\{([^!}][^}]*)\}", text))
+    return ()
 
 
 class ResourceReplacement(StrEnum):
@@ -27,17 +81,24 @@ class ResourceReplacement(StrEnum):
 
 @dataclass(frozen=True)
 class ResourceState:
-    """An existing resource: its physical id and current properties."""
+    """A resource as its template declares it, with its resolved properties, physical id, and attributes."""
 
-    logical_id: str
-    type: str
-    physical_id: str
-    properties: Mapping[str, Any]
-    attributes: Mapping[str, Any]
-    depends_on: frozenset[str]
-    metadata: Mapping[str, Any]
-    deletion_policy: str
-    update_replace_policy: str
+    resource: Resource
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    depends_on: frozenset[str] = frozenset()
+    physical_id: str = ""
+    """Empty until it is known."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def logical_id(self) -> str:
+        """The logical id."""
+        return self.resource.logical_id
+
+    @property
+    def type(self) -> str:
+        """The type."""
+        return self.resource.type
 
 
 @dataclass(frozen=True)
@@ -99,14 +160,14 @@ def _replacement(provider: Provider, name: str, after: Any) -> ResourceReplaceme
     )
 
 
-def other_scopes(before: ResourceState, resource: Resource) -> tuple[str, ...]:
+def _other_scopes(before: Resource, after: Resource) -> tuple[str, ...]:
     """Return changes outside the properties."""
-    pairs = {
-        "Metadata": (before.metadata, resource.metadata),
-        "DeletionPolicy": (before.deletion_policy, resource.deletion_policy),
-        "UpdateReplacePolicy": (before.update_replace_policy, resource.update_replace_policy),
+    scopes = {
+        "Metadata": before.metadata != after.metadata,
+        "DeletionPolicy": before.deletion_policy != after.deletion_policy,
+        "UpdateReplacePolicy": before.update_replace_policy != after.update_replace_policy,
     }
-    return tuple(name for name, (old, new) in pairs.items() if old != new)
+    return tuple(name for name, differs in scopes.items() if differs)
 
 
 @dataclass
@@ -222,7 +283,7 @@ def _planned_change(
     if before is None:
         return Change("Add", resource.logical_id, resource.type, after=after)
     properties = compare(provider, before.properties, after)
-    scopes = other_scopes(before, resource)
+    scopes = _other_scopes(before.resource, resource)
     if not properties and not scopes:
         return None
     return Change("Modify", resource.logical_id, resource.type, before, after, properties, scopes)

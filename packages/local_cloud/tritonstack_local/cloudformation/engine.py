@@ -6,18 +6,24 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any
 
-from tritonstack_local.cloudformation.changes import Providers, ResourceState
+from tritonstack_local.cloudformation.changes import (
+    Dependencies,
+    Providers,
+    ResourceState,
+    dependencies,
+    in_order,
+)
 from tritonstack_local.cloudformation.errors import CloudFormationError
-from tritonstack_local.cloudformation.graph import dependencies, in_order, run_in_order
 from tritonstack_local.cloudformation.operations import (
     Changing,
     LiveValues,
     Operations,
     StepError,
-    blank_state,
     reason_of,
 )
 from tritonstack_local.cloudformation.proposals import propose
@@ -32,6 +38,35 @@ from tritonstack_local.cloudformation.records import (
 from tritonstack_local.service.clients import Clients
 
 _log = logging.getLogger(__name__)
+_WORKERS = 8
+
+
+def _run_in_order(
+    graph: Dependencies,
+    action: Callable[[str], None],
+    *,
+    may_start: Callable[[bool], bool],
+) -> dict[str, BaseException]:
+    """Run `action` on every node in dependency order, and return the failures.
+
+    `may_start(failed)` decides whether to start more nodes; dependents of failed nodes never start.
+    """
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    failures: dict[str, BaseException] = {}
+    running: dict[Future[None], str] = {}
+    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+        while True:
+            if may_start(bool(failures)):
+                running |= {pool.submit(action, node): node for node in sorter.get_ready()}
+            if not running:
+                return failures
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                node, error = running.pop(future), future.exception()
+                if error is None:
+                    sorter.done(node)
+                else:
+                    failures[node] = error
 
 
 def _roll_back_creation(operations: Operations) -> None:
@@ -80,11 +115,11 @@ def _remove_all(operations: Operations) -> list[str]:
 
     def act(logical_id: str) -> None:
         state = stack.resources[logical_id]
-        operations.remove(state, retain=state.deletion_policy != "Delete")
+        operations.remove(state, retain=state.resource.deletion_policy != "Delete")
         with stack.changing():
             del stack.resources[logical_id]
 
-    failures = run_in_order(_needed_by(stack.resources), act, may_start=lambda _failed: True)
+    failures = _run_in_order(_needed_by(stack.resources), act, may_start=lambda _failed: True)
     for error in failures.values():
         _log.warning("deletion failed: %s", reason_of(error))
     return list(failures)
@@ -174,7 +209,7 @@ class _Deployment:
                 stack.cancelled.set()
             return not stack.cancelled.is_set()
 
-        failures = run_in_order(graph, act, may_start=may_start)
+        failures = _run_in_order(graph, act, may_start=may_start)
         is_cancelled = stack.cancelled.is_set()
         stack.cancelled.clear()
         if failures:
@@ -188,7 +223,7 @@ class _Deployment:
         if isinstance(error, StepError):
             return
         before = self.stack.resources.get(logical_id)
-        state = before or blank_state(self.proposal.evaluation.template.resources[logical_id])
+        state = before or ResourceState(self.proposal.evaluation.template.resources[logical_id])
         status = "UPDATE_FAILED" if before else "CREATE_FAILED"
         self.stack.set_resource_status(state, status, reason_of(error))
 
@@ -211,7 +246,7 @@ class _Deployment:
             obsolete = {name: state for name, state in stack.resources.items() if name not in wanted}
             for name in in_order(_needed_by(obsolete)):
                 state = stack.resources.pop(name)
-                stack.leftovers.append(Leftover(state, retain=state.deletion_policy != "Delete"))
+                stack.leftovers.append(Leftover(state, retain=state.resource.deletion_policy != "Delete"))
             stack.set_status(status)
 
 

@@ -52,7 +52,7 @@ class Operations:
     ) -> None:
         """Create, change, or replace a resource so that it has these properties."""
         before = self.stack.resources.get(resource.logical_id)
-        wanted = _wanted(resource, properties, needs)
+        wanted = ResourceState(resource, properties, needs)
         if before is None:
             self._run(StackStep(None, wanted), "CREATE")
             return
@@ -155,25 +155,6 @@ class Operations:
     def _keep(self, state: ResourceState) -> None:
         with self.stack.changing():
             self.stack.resources[state.logical_id] = state
-
-
-def blank_state(resource: Resource) -> ResourceState:
-    """Return an empty resource record."""
-    return _wanted(resource, {}, frozenset())
-
-
-def _wanted(resource: Resource, properties: Mapping[str, Any], needs: frozenset[str]) -> ResourceState:
-    return ResourceState(
-        logical_id=resource.logical_id,
-        type=resource.type,
-        physical_id="",
-        properties=properties,
-        attributes={},
-        depends_on=needs,
-        metadata=resource.metadata,
-        deletion_policy=resource.deletion_policy,
-        update_replace_policy=resource.update_replace_policy,
-    )
 
 
 class StepError(Exception):

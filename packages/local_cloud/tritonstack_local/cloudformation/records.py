@@ -162,16 +162,16 @@ class Stack:
             else:
                 self.resources[step.logical_id] = step.before
             if step.made:
-                self._leave(step.after, retain=step.after.deletion_policy == "Retain")
+                self._leave(step.after, retain=step.after.resource.deletion_policy == "Retain")
 
     def close_steps(self) -> None:
         """End a deployment: resources of its steps that are not in the stack become leftovers."""
         with self.changing():
             for step in reversed(self.unfinished):
                 if step.made:
-                    self._leave(step.after, retain=step.after.deletion_policy == "Retain")
+                    self._leave(step.after, retain=step.after.resource.deletion_policy == "Retain")
                 if step.made and step.before is not None:
-                    self._leave(step.before, retain=step.before.update_replace_policy == "Retain")
+                    self._leave(step.before, retain=step.before.resource.update_replace_policy == "Retain")
             self.unfinished = []
 
     def _leave(self, state: ResourceState, *, retain: bool) -> None:
