@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 from moto import mock_aws
 
-from tritonstack_local.moto_patches import images_and_quotas
-from tritonstack_local.moto_patches.patching import uncorrected
+from tritonstack_local.moto_patches import images_and_quotas, uncorrected
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from moto.ecr.models import ECRBackend
 
 from tritonstack.base.errors import aws_error_code, aws_error_message
 from tritonstack.base.files import parse_json
-from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.moto_patches import correct
 from tritonstack_local.scope import AWS_OWN_ACCOUNT, Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.errors import ServiceError

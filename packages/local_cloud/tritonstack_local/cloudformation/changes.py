@@ -106,7 +106,6 @@ class PropertyChange:
     """One changed property."""
 
     name: str
-    before: Any
     after: Any
     replacement: ResourceReplacement
 
@@ -125,18 +124,14 @@ class Change:
     logical_id: str
     type: str
     before: ResourceState | None = None
-    after: Mapping[str, Any] | None = None
     properties: tuple[PropertyChange, ...] = ()
     other_scopes: tuple[str, ...] = ()
 
     @property
     def replacement(self) -> ResourceReplacement:
         """Whether the resource is replaced."""
-        found = {change.replacement for change in self.properties}
-        for kind in (ResourceReplacement.ALWAYS, ResourceReplacement.CONDITIONAL):
-            if kind in found:
-                return kind
-        return ResourceReplacement.NEVER
+        severity = list(ResourceReplacement)
+        return max((it.replacement for it in self.properties), key=severity.index, default=severity[0])
 
 
 def compare(
@@ -144,20 +139,18 @@ def compare(
 ) -> tuple[PropertyChange, ...]:
     """Return the changed properties, and whether each requires replacement."""
     return tuple(
-        PropertyChange(name, before.get(name), after.get(name), _replacement(provider, name, after.get(name)))
+        PropertyChange(name, after.get(name), _replacement(provider, name, after.get(name)))
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     )
 
 
 def _replacement(provider: Provider, name: str, after: Any) -> ResourceReplacement:
-    declared = provider.properties.get(name)
-    if declared is None or not declared.create_only:
+    if name not in provider.properties or not provider.properties[name].create_only:
         return ResourceReplacement.NEVER
     unknown = first_unknown(after)
-    return (
-        ResourceReplacement.ALWAYS if unknown is None or unknown.certain else ResourceReplacement.CONDITIONAL
-    )
+    certain = unknown is None or unknown.certain
+    return ResourceReplacement.ALWAYS if certain else ResourceReplacement.CONDITIONAL
 
 
 def _other_scopes(before: Resource, after: Resource) -> tuple[str, ...]:
@@ -171,24 +164,19 @@ def _other_scopes(before: Resource, after: Resource) -> tuple[str, ...]:
 
 
 @dataclass
-class PlannedValues:
+class _PlannedValues:
     """The values of resources after a plan, as far as known before."""
 
     existing: Mapping[str, ResourceState]
     resources: Mapping[str, Resource]
     providers: Providers
-    _planned: dict[str, Change] = field(default_factory=dict)
-
-    def note(self, change: Change) -> None:
-        """Record a change that later resources may depend on."""
-        self._planned[change.logical_id] = change
+    planned: dict[str, Change] = field(default_factory=dict)
+    """The changes so far; later resources may depend on them."""
 
     def reference(self, logical_id: str) -> Any:
         """Return `Ref`; unknown for resources not created yet."""
         state = self._current_state(logical_id)
-        if isinstance(state, UnknownValue):
-            return state
-        return state.physical_id
+        return state if isinstance(state, UnknownValue) else state.physical_id
 
     def attribute(self, logical_id: str, attribute: str) -> Any:
         """Return `Fn::GetAtt`; unknown for values that do not exist yet or may change."""
@@ -202,14 +190,14 @@ class PlannedValues:
         state = self._current_state(logical_id)
         if isinstance(state, UnknownValue):
             return replace(state, reference=f"{logical_id}.{attribute}")
-        change = self._planned.get(logical_id)
+        change = self.planned.get(logical_id)
         changing = change is not None and bool(change.properties)
         if changing and attribute in provider.volatile_attributes:
             return UnknownValue(f"{logical_id}.{attribute}", certain=False)
         return state.attributes[attribute]
 
     def _current_state(self, logical_id: str) -> ResourceState | UnknownValue:
-        change = self._planned.get(logical_id)
+        change = self.planned.get(logical_id)
         replaced = change is not None and change.replacement is not ResourceReplacement.NEVER
         if logical_id not in self.existing or replaced:
             certain = change is None or change.replacement is not ResourceReplacement.CONDITIONAL
@@ -231,8 +219,7 @@ def plan_changes(
     resources = evaluation.active_resources()
     graph = dependencies(resources, declared=evaluation.template.resources)
     _check_types(resources, existing, providers)
-    answers = PlannedValues(existing, resources, providers)
-    changes: list[Change] = []
+    answers = _PlannedValues(existing, resources, providers)
     violations: list[str] = []
     for logical_id in in_order(graph):
         resource = resources[logical_id]
@@ -241,39 +228,33 @@ def plan_changes(
         violations.extend(provider.violations(logical_id, after))
         change = _planned_change(resource, existing.get(logical_id), after, provider)
         if change is not None:
-            answers.note(change)
-            changes.append(change)
+            answers.planned[logical_id] = change
     if violations:
         raise TemplateError.listing(violations)
     evaluation.resolve_outputs(answers)
-    return (*changes, *_removals(existing, resources))
+    return (*answers.planned.values(), *_removals(existing, resources))
 
 
 def _check_types(
     resources: Mapping[str, Resource], existing: Mapping[str, ResourceState], providers: Providers
 ) -> None:
-    unknown = [
-        f"{name} ({resource.type})" for name, resource in resources.items() if resource.type not in providers
-    ]
-    rejected = [
+    if rejected := [
         f"{name}: {UNSUPPORTED_TYPES[resource.type]}"
         for name, resource in resources.items()
         if resource.type in UNSUPPORTED_TYPES
-    ]
-    if rejected:
+    ]:
         raise TemplateError.listing(rejected)
-    if unknown:
+    if unknown := [f"{name} ({it.type})" for name, it in resources.items() if it.type not in providers]:
         raise TemplateError(
             f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]; "
             "the local cloud does not implement them"
         )
-    changed = [
-        name for name, old in existing.items() if name in resources and resources[name].type != old.type
-    ]
-    if changed:
+    if changed := [
+        name for name in existing.keys() & resources if resources[name].type != existing[name].type
+    ]:
         raise TemplateError(
             "Update of resource type is not permitted. The new template modifies resource type of the "
-            f"following resources: [{', '.join(changed)}]"
+            f"following resources: [{', '.join(sorted(changed))}]"
         )
 
 
@@ -281,12 +262,12 @@ def _planned_change(
     resource: Resource, before: ResourceState | None, after: Mapping[str, Any], provider: Provider
 ) -> Change | None:
     if before is None:
-        return Change("Add", resource.logical_id, resource.type, after=after)
+        return Change("Add", resource.logical_id, resource.type)
     properties = compare(provider, before.properties, after)
     scopes = _other_scopes(before.resource, resource)
     if not properties and not scopes:
         return None
-    return Change("Modify", resource.logical_id, resource.type, before, after, properties, scopes)
+    return Change("Modify", resource.logical_id, resource.type, before, properties, scopes)
 
 
 def _removals(existing: Mapping[str, ResourceState], resources: Mapping[str, Resource]) -> tuple[Change, ...]:

@@ -26,7 +26,7 @@ from moto.logs.responses import LogsResponse
 
 from tritonstack_local.cloudwatch import log_streams
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey
-from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.moto_patches import correct
 from tritonstack_local.scope import Scope
 
 _TERM = re.compile(r'\s*(?P<sign>\??)(?:"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"]+))')

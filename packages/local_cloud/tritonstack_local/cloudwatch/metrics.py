@@ -20,7 +20,7 @@ from moto.core.responses import ActionResult
 
 from tritonstack_local.cloudwatch.queries import Query, QueryError, compute, read_query
 from tritonstack_local.cloudwatch.store import METRICS, MetricKey, Span, Summary, key_of, moment, seconds
-from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.moto_patches import correct
 from tritonstack_local.scope import Scope
 
 _MINUTE_S = 60

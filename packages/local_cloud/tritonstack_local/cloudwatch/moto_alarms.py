@@ -28,7 +28,7 @@ from tritonstack_local.cloudwatch.alarm_rules import (
     read_alarm,
 )
 from tritonstack_local.cloudwatch.store import moment, seconds, timestamp
-from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.moto_patches import correct
 from tritonstack_local.scope import Scope
 
 _HISTORY_LIMIT = 500

@@ -142,11 +142,6 @@ class BuildRun:
         self._lock = threading.Lock()
         self._journal = BuildJournal(services.store, scope, build.name, checkpoint=self._checkpoint)
 
-    @property
-    def ended(self) -> bool:
-        """Whether `end` was called."""
-        return self._ending is not None
-
     def end(self, status: Status, code: str = "", message: str = "") -> None:
         """End it with a status; the first call decides."""
         with self._lock:
@@ -179,41 +174,43 @@ class BuildRun:
     def _work(self) -> bool:
         """Run the phases; return whether all succeeded."""
         with self._journal.phase("PROVISIONING"):
-            self._provision()
+            credentials = self._provision()
         with self._journal.phase("DOWNLOAD_SOURCE"):
             spec = self._download()
-            shell = BuildShell(
-                self._started_machine(), self._folder, self._source, on_line=self._journal.on_line
+            machine = self._start_machine(
+                {
+                    **service_variables(self._scope, self._journal.build),
+                    **credentials,
+                    **plain_variables(self._settings, spec.env),
+                }
             )
+            shell = BuildShell(machine, self._folder, self._source, on_line=self._journal.on_line)
         succeeding, uploads = self._run_phases(spec, shell)
         for kind in ("UPLOAD_ARTIFACTS", "FINALIZING") if uploads else ("FINALIZING",):
             with self._journal.phase(kind):
                 pass  # commands upload what they make
         return succeeding
 
-    def _provision(self) -> None:
+    def _provision(self) -> dict[str, str]:
         """Create the build's folder and log, and assume its role."""
         (self._folder / "tmp").mkdir(parents=True)
         (self._folder / "home").mkdir()
         stream = _log_of(self._journal.build)
         self._journal.open_log(self._services.clients.client("logs", self._scope), stream)
         self._journal.change(lambda build: replace(build, log=stream))
-        self._credentials = role_credentials(self._services.clients, self._scope, self._journal.build)
+        return role_credentials(self._services.clients, self._scope, self._journal.build)
 
     def _download(self) -> Buildspec:
-        """Download the sources, read the buildspec, and start the machine with its variables."""
+        """Download the sources, and read the buildspec."""
         s3, settings = self._services.clients.client("s3", self._scope), self._settings
         scratch = self._folder / "tmp"
         version = fetch_source(
             s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
         )
         self._journal.change(lambda build: replace(build, source_version=version or None))
-        spec = parse_buildspec(settings["source"]["buildspec"])
-        variables = service_variables(self._scope, self._journal.build)
-        self._start_machine({**variables, **self._credentials, **plain_variables(settings, spec.env)})
-        return spec
+        return parse_buildspec(settings["source"]["buildspec"])
 
-    def _start_machine(self, variables: dict[str, str]) -> None:
+    def _start_machine(self, variables: dict[str, str]) -> Machine:
         environment = self._settings["environment"]
         order = MachineOrder(
             build=self._id,
@@ -230,14 +227,11 @@ class BuildRun:
             raise PhaseFailedError("BUILD_CONTAINER_UNABLE_TO_PULL_IMAGE", error.message) from error
         with self._lock:
             self._machine = machine
-        if self.ended:  # before the machine existed
+        if self._ending is not None:  # before the machine existed
             machine.end()
         for notice in machine.notices:
             self._journal.log_line(notice)
-
-    def _started_machine(self) -> Machine:
-        assert self._machine is not None  # noqa: S101 - started above
-        return self._machine
+        return machine
 
     def _run_phases(self, spec: Buildspec, shell: BuildShell) -> tuple[bool, bool]:
         """Run the buildspec's phases; return whether all succeeded, and whether artifacts follow."""

@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.events.exceptions import ValidationException
 from moto.events.models import EventsBackend, Rule
 
-from tritonstack_local.moto_patches.patching import correct
+from tritonstack_local.moto_patches import correct
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.clients import Clients
 from tritonstack_local.service.wire import check_passed_roles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -100,23 +100,20 @@ def _published() -> list[dict[str, Any]]:
 
 def add_client_id(response: Any) -> EmptyResult:
     """Handle AddClientIDToOpenIDConnectProvider; an existing id is not an error."""
-    clients, client = _asked(response)
-    if client not in clients:
-        clients.append(client)
-    return EmptyResult()
+    return _change_clients(response, lambda clients, client: [*clients, client])
 
 
 def remove_client_id(response: Any) -> EmptyResult:
     """Handle RemoveClientIDFromOpenIDConnectProvider; a missing id is not an error."""
-    clients, client = _asked(response)
-    if client in clients:
-        clients.remove(client)
-    return EmptyResult()
+    return _change_clients(response, lambda clients, _: clients)
 
 
-def _asked(response: Any) -> tuple[list[str], str]:
+def _change_clients(response: Any, change: Callable[[list[str], str], list[str]]) -> EmptyResult:
     provider = response.backend.get_open_id_connect_provider(response._get_param("OpenIDConnectProviderArn"))
-    return provider.client_id_list, response._get_param("ClientID")
+    client = response._get_param("ClientID")
+    others = [known for known in provider.client_id_list if known != client]
+    provider.client_id_list[:] = change(others, client)
+    return EmptyResult()
 
 
 _assume_role = STSBackend.assume_role
@@ -153,8 +150,9 @@ def _trusted(role: Any, arn: str, account: str) -> bool:
 
 def _find(arn: str) -> Any:
     _, _, _, _, account, resource = arn.split(":", 5)
-    # Looked up without creating a backend, which would load all AWS managed policies.
-    backends = [of.get("aws") for known, of in list(iam_models.iam_backends.items()) if known == account]
     name = resource.rsplit("/", 1)[-1]
-    roles = [role for backend in backends if backend for role in list(backend.roles.values())]
-    return next((role for role in roles if role.name == name), None)
+    for known, backend in _iam_backends():
+        for role in list(backend.roles.values()) if known == account else ():
+            if role.name == name:
+                return role
+    return None

@@ -17,7 +17,7 @@ from moto.sts.models import STSBackend
 from moto.sts.responses import TokenResponse
 
 from tritonstack_local.access.accounts import in_all_accounts, within_account
-from tritonstack_local.moto_patches import iam, images_and_quotas, s3
+from tritonstack_local.moto_patches import correct, iam, images_and_quotas, s3
 from tritonstack_local.moto_patches.iam import (
     add_client_id,
     assume_role,
@@ -25,7 +25,6 @@ from tritonstack_local.moto_patches.iam import (
     reject_identity,
     remove_client_id,
 )
-from tritonstack_local.moto_patches.patching import correct
 from tritonstack_local.state import pickling
 
 

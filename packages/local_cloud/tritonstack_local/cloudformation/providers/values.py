@@ -63,40 +63,19 @@ def _member_name(shape: StructureShape, key: str) -> str | None:
     return next((name for name in shape.members if name.lower() == key.lower()), None)
 
 
-def _scalar(value: Any, type_name: str) -> Any:
-    convert = _CONVERSIONS.get(type_name)
-    return value if convert is None or isinstance(value, UnknownValue) else convert(value)
-
-
-def _boolean(value: Any) -> Any:
-    return {"true": True, "false": False}.get(str(value).lower(), value)
-
-
-def _string(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _integer(value: Any) -> Any:
-    return int(value) if isinstance(value, str | float) else value
-
-
-def _float(value: Any) -> Any:
-    return float(value) if isinstance(value, str) else value
-
-
 _CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
-    "boolean": _boolean,
-    "integer": _integer,
-    "long": _integer,
-    "float": _float,
-    "double": _float,
-    "string": _string,
+    "boolean": lambda value: {"true": True, "false": False}.get(str(value).lower(), value),
+    "integer": lambda value: int(value) if isinstance(value, str | float) else value,
+    "long": lambda value: int(value) if isinstance(value, str | float) else value,
+    "float": lambda value: float(value) if isinstance(value, str) else value,
+    "double": lambda value: float(value) if isinstance(value, str) else value,
+    "string": lambda value: text(value) if isinstance(value, int | float) else value,
 }
 
 
-# Values of settings in the API's format, by their names in resource_types.yaml.
+def _scalar(value: Any, type_name: str) -> Any:
+    convert = _CONVERSIONS.get(type_name)
+    return value if convert is None or isinstance(value, UnknownValue) else convert(value)
 
 
 def flag(value: object) -> bool:

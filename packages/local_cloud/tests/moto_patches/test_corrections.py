@@ -1,6 +1,6 @@
 """The corrections of moto can be reverted temporarily."""
 
-from tritonstack_local.moto_patches.patching import correct, uncorrected
+from tritonstack_local.moto_patches import correct, uncorrected
 
 
 class Library:
