@@ -46,16 +46,16 @@ class _Events:
         self._retention = _oldest_kept(stream.log_group)
 
     def __iadd__(self, events: Sequence[Any]) -> _Events:
-        added = self._files.append(
+        numbers = self._files.append(
             [(event.timestamp, event.ingestion_time, event.message) for event in events]
         )
-        for event, stored in zip(events, added, strict=True):
-            event.event_id = self._base + stored.number
+        for event, number in zip(events, numbers, strict=True):
+            event.event_id = self._base + number
         self._files.expire(self._retention)
         return self
 
-    def __len__(self) -> int:
-        return self._files.end - self._files.first
+    def __bool__(self) -> bool:
+        return self._files.size > 0
 
     def __iter__(self) -> Iterator[Any]:
         for stored in self._files.forward(oldest=self._retention):
@@ -106,7 +106,7 @@ def _get_log_events(
     read = files.forward if is_forward else files.backward
     page = read(place, oldest=oldest, newest=end_time)
     events = sorted(_page(page, limit), key=lambda event: event.number)
-    first, end = (events[0].number, events[-1].number + 1) if events else (place, place)
+    first, end = (events[0].number, events[-1].end) if events else (place, place)
     shown = [
         {"ingestionTime": event.ingestion_time, "message": event.message, "timestamp": event.timestamp}
         for event in events
@@ -158,7 +158,7 @@ def filter_group(
                     "timestamp": event.timestamp,
                 }
             )
-        places[stream.log_stream_name] = event.number + 1
+        places[stream.log_stream_name] = event.end
     return shown, None
 
 

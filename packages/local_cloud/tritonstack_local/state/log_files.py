@@ -1,9 +1,8 @@
 """Store log events in files: a folder per stream, with segments to which lines are only ever appended.
 
-Neither memory nor the saved state holds events, so a line costs the same whatever is already there. A full
-segment is renamed to what it holds (first number, count, times, bytes); only the last one is read when a
-stream is opened. Segments are removed beyond the limit of their stream, and when all their events have
-expired.
+Neither memory nor the saved state holds events. The number of an event is the place of its line in the
+stream, and a segment is named after its first place, so that nothing is counted or indexed. Segments are
+removed beyond the limit of their stream, and when nothing was written to them within the retention.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,35 +31,11 @@ class StoredEvent(NamedTuple):
 
     number: int
     """Its place in the stream; numbers of removed events are not used again."""
+    end: int
+    """The place after it."""
     timestamp: int
     ingestion_time: int
     message: str
-
-
-@dataclass(frozen=True)
-class _Segment:
-    first: int
-    count: int = 0
-    oldest: int = 0
-    newest: int = 0
-    size: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.first + self.count
-
-    @property
-    def name(self) -> str:
-        """Of the file once it is full."""
-        return "-".join(map(str, (f"{self.first:015}", self.count, self.oldest, self.newest, self.size)))
-
-    def plus(self, events: Sequence[StoredEvent], size: int) -> _Segment:
-        times = [event.timestamp for event in events]
-        oldest = min([self.oldest, *times] if self.count else times)
-        newest = max([self.newest, *times] if self.count else times)
-        return replace(
-            self, count=self.count + len(events), oldest=oldest, newest=newest, size=self.size + size
-        )
 
 
 class LogFiles:
@@ -68,168 +43,117 @@ class LogFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.RLock()
-        self._known: list[_Segment] | None = None
+        self._lock = threading.Lock()
 
-    @property
-    def _segments(self) -> list[_Segment]:
-        """All segments; the last one is not full. A reader must not list them while another thread writes."""
-        with self._lock:
-            if self._known is None:
-                self._known = self._listed()
-            return self._known
-
-    def _listed(self) -> list[_Segment]:
-        names = sorted(path.name for path in self._folder.glob("*-*"))
-        full = [_Segment(*map(int, name.split("-"))) for name in names]
-        last = sorted(path.name for path in self._folder.glob("[0-9]*") if "-" not in path.name)[-1:]
-        first = int(last[0]) if last else full[-1].end if full else 0
-        return [*full, self._recovered(_Segment(first))]
-
-    def _recovered(self, segment: _Segment) -> _Segment:
-        """Count the events of the last segment; an event that a kill interrupted is removed."""
-        path = self._path(segment)
-        if not path.exists():
-            return segment
-        with path.open("rb+") as file:
-            for number, line in enumerate(file, start=segment.first):
-                if not line.endswith(b"\n"):
-                    file.truncate(segment.size)
-                    break
-                event = _event(number, line)
-                if event is not None:
-                    segment = segment.plus([event], len(line))
-                else:  # its number stays in use
-                    segment = replace(segment, count=segment.count + 1, size=segment.size + len(line))
-        return segment
-
-    def _path(self, segment: _Segment) -> Path:
-        is_last = self._known is None or segment is self._known[-1]
-        return self._folder / (f"{segment.first:015}" if is_last else segment.name)
+    def _segments(self) -> list[tuple[int, int, Path]]:
+        """Return the first place, the size, and the file of each segment."""
+        segments = []
+        for path in sorted(self._folder.glob("*")):
+            with suppress(FileNotFoundError):  # it has just been removed
+                segments.append((int(path.name), path.stat().st_size, path))
+        return segments
 
     @property
     def first(self) -> int:
         """The number of the oldest event that is kept."""
-        return self._segments[0].first
+        return next((place for place, _, _ in self._segments()), 0)
 
     @property
     def end(self) -> int:
         """The number of the next event."""
-        return self._segments[-1].end
+        return max((place + size for place, size, _ in self._segments()), default=0)
 
     @property
     def size(self) -> int:
         """Bytes of the events that are kept."""
-        return sum(segment.size for segment in self._segments)
+        return sum(size for _, size, _ in self._segments())
 
     def times(self) -> tuple[int, int] | None:
-        """Return the oldest and the newest timestamp; None if there is no event."""
-        held = [segment for segment in self._segments if segment.count]
-        if not held:
-            return None
-        return min(segment.oldest for segment in held), max(segment.newest for segment in held)
+        """Return the timestamps of the first and the last event; None if there is none."""
+        first, last = next(self.forward(), None), next(self.backward(self.end), None)
+        return None if first is None or last is None else (first.timestamp, last.timestamp)
 
-    def append(self, events: Sequence[tuple[int, int, str]]) -> list[StoredEvent]:
-        """Add events, given as timestamp, ingestion time, and message; return them with their numbers."""
+    def append(self, events: Sequence[tuple[int, int, str]]) -> list[int]:
+        """Add events, given as timestamp, ingestion time, and message; return their numbers."""
+        lines = [f"{json.dumps(event)}\n".encode() for event in events]
         with self._lock:
-            added = []
             try:
-                if self._path(self._segments[-1]).stat().st_size != self._segments[-1].size:
-                    self._known = None
-                    self._known = self._listed()
-            except FileNotFoundError:
-                pass  # the first event makes it
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                segments = self._segments()
+                place, size, path = segments[-1] if segments else (0, 0, self._path(0))
+                size += self._write(path, b"".join(lines))
+                if size >= SEGMENT_BYTES:
+                    self._path(place + size).touch(mode=0o600)
+                    for _, _, oldest in segments[: max(0, len(segments) + 1 - MOST_SEGMENTS)]:
+                        oldest.unlink(missing_ok=True)
             except OSError as error:
                 raise write_error(self._folder, error) from error
-            for start in range(0, len(events), 1000):
-                numbered = enumerate(events[start : start + 1000], start=self.end)
-                added += self._append([StoredEvent(number, *event) for number, event in numbered])
-            return added
+        numbers, number = [], place + size - sum(map(len, lines))
+        for line in lines:
+            numbers.append(number)
+            number += len(line)
+        return numbers
 
-    def _append(self, events: list[StoredEvent]) -> list[StoredEvent]:
-        last = self._segments[-1]
-        data = b"".join(f"{json.dumps(event[1:])}\n".encode() for event in events)
-        path = self._path(last)
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with path.open("ab", buffering=0) as file:
-                before = file.tell()
-                try:
-                    if file.write(data) != len(data):
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                except OSError:
-                    os.ftruncate(file.fileno(), before)
-                    raise
-        except OSError as error:
-            raise write_error(self._folder, error) from error
-        self._segments[-1] = last.plus(events, len(data))
-        if self._segments[-1].size >= SEGMENT_BYTES:
-            self._rotate()
-        return events
+    def _path(self, place: int) -> Path:
+        return self._folder / f"{place:015}"
 
-    def _rotate(self) -> None:
-        full = self._segments[-1]
-        self._path(full).rename(self._folder / full.name)
-        self._segments.append(_Segment(full.end))
-        while len(self._segments) > MOST_SEGMENTS:
-            self._remove_oldest()
-
-    def _remove_oldest(self) -> None:
-        self._path(self._segments[0]).unlink(missing_ok=True)
-        del self._segments[0]
+    def _write(self, path: Path, data: bytes) -> int:
+        """Append all of it or nothing; after a line that a kill interrupted, begin another one."""
+        with path.open("a+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            if file.read(1) not in (b"", b"\n"):
+                data = b"\n" + data
+            try:
+                if file.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                os.ftruncate(file.fileno(), size)
+                raise
+        return len(data)
 
     def expire(self, before: int) -> None:
-        """Remove the segments whose events are all older than a timestamp."""
+        """Remove the segments that were last written to before a time, in milliseconds since 1970."""
         with self._lock:
-            while len(self._segments) > 1 and self._segments[0].newest < before:
-                self._remove_oldest()
-            last = self._segments[0]
-            if len(self._segments) == 1 and last.count and last.newest < before:
-                self._path(last).unlink(missing_ok=True)
-                self._segments[:] = [_Segment(last.end)]
-                self._path(self._segments[0]).touch(mode=0o600)  # later events continue its numbers
+            end = self.end
+            for place, size, path in self._segments():
+                if size and path.stat().st_mtime * 1000 < before:
+                    if place + size == end:
+                        self._path(end).touch(mode=0o600)  # later events continue its numbers
+                    path.unlink(missing_ok=True)
 
     def forward(self, start: int = 0, *, oldest: int = 0, newest: int | None = None) -> Iterator[StoredEvent]:
         """Yield the events from a number on, within a range of timestamps."""
-        for segment in list(self._segments):
-            if segment.end > start and _meets(segment, oldest, newest):
-                yield from (event for event in self._read(segment, oldest, newest) if event.number >= start)
+        for place, size, path in self._segments():
+            if place + size > start:
+                yield from self._read(place, path, max(0, start - place), oldest, newest)
 
     def backward(self, end: int, *, oldest: int = 0, newest: int | None = None) -> Iterator[StoredEvent]:
         """Yield the events before a number, newest first, within a range of timestamps."""
-        for segment in reversed(list(self._segments)):
-            if segment.first < end and _meets(segment, oldest, newest):
-                events = list(self._read(segment, oldest, newest))
+        for place, _, path in reversed(self._segments()):
+            if place < end:
+                events = list(self._read(place, path, 0, oldest, newest))
                 yield from (event for event in reversed(events) if event.number < end)
 
-    def _read(self, segment: _Segment, oldest: int, newest: int | None) -> Iterator[StoredEvent]:
-        """Read a segment line by line, up to its size at the beginning."""
-        number, begun, offset = segment.first, b"", 0
-        while number < segment.end and (block := self._block(segment, offset)):
+    def _read(
+        self, place: int, path: Path, offset: int, oldest: int, newest: int | None
+    ) -> Iterator[StoredEvent]:
+        """Read a segment in blocks: a search of many streams cannot keep all their files open."""
+        begun = b""
+        while block := _block(path, offset):
+            number = place + offset - len(begun)
             offset += len(block)
             *lines, begun = (begun + block).split(b"\n")
-            for line in lines[: segment.end - number]:
+            for line in lines:
                 event = _event(number, line)
-                number += 1
+                number += len(line) + 1
                 if event and event.timestamp >= oldest and (newest is None or event.timestamp <= newest):
                     yield event
-
-    def _block(self, segment: _Segment, offset: int) -> bytes:
-        """Read a part of a segment; a search of many streams cannot keep all their files open."""
-        with self._lock:
-            # Since it was listed, the segment may have been filled or removed.
-            current = next((known for known in self._segments if known.first == segment.first), None)
-            if current is None:
-                return b""
-            with self._path(current).open("rb") as file:
-                file.seek(offset)
-                return file.read(_BLOCK_BYTES)
 
     def remove(self) -> None:
         """Remove all events."""
         with self._lock:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._segments[:] = [_Segment(self.end)]
 
 
 class LogFolder:
@@ -265,14 +189,19 @@ LOG_FOLDER = LogFolder()
 """Like moto's backends, it belongs to the process."""
 
 
+def _block(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(_BLOCK_BYTES)
+    except FileNotFoundError:  # it has just been removed
+        return b""
+
+
 def _event(number: int, line: bytes) -> StoredEvent | None:
-    """Return the event of a line; None if a damaged disk or file left something else there."""
+    """Return the event of a line; None if a kill, or a damaged disk or file, left something else there."""
     try:
         timestamp, ingestion_time, message = json.loads(line)
-        return StoredEvent(number, int(timestamp), int(ingestion_time), str(message))
+        return StoredEvent(number, number + len(line) + 1, int(timestamp), int(ingestion_time), str(message))
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def _meets(segment: _Segment, oldest: int, newest: int | None) -> bool:
-    return segment.count > 0 and segment.newest >= oldest and (newest is None or segment.oldest <= newest)

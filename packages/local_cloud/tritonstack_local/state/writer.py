@@ -37,7 +37,7 @@ from tritonstack_local.state.log_files import LOG_FOLDER
 
 _log = logging.getLogger(__name__)
 
-_FORMAT = 10
+_FORMAT = 11
 """Increase this when classes in the state change, move, or are renamed."""
 
 
