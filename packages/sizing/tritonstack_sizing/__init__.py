@@ -11,10 +11,9 @@ from importlib import import_module
 _NAMES = {
     "loads.bench": "LoadOptions bench plan_bench",
     "simulation.simulate": "simulate write_proposal",
-    "simulation.simulation_options": "SimulationOptions",
+    "simulation.options": "SimulationOptions",
     "tuning.tune": "end_search tune",
-    "tuning.tune_options": "TuneOptions",
-    "tuning.tune_planning": "plan_tuning",
+    "tuning.planning": "TuneOptions plan_tuning",
 }
 """Module -> its public names."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -1,10 +1,10 @@
 from tritonstack_sizing.loads.bench import LoadOptions as LoadOptions
 from tritonstack_sizing.loads.bench import bench as bench
 from tritonstack_sizing.loads.bench import plan_bench as plan_bench
+from tritonstack_sizing.simulation.options import SimulationOptions as SimulationOptions
 from tritonstack_sizing.simulation.simulate import simulate as simulate
 from tritonstack_sizing.simulation.simulate import write_proposal as write_proposal
-from tritonstack_sizing.simulation.simulation_options import SimulationOptions as SimulationOptions
+from tritonstack_sizing.tuning.planning import TuneOptions as TuneOptions
+from tritonstack_sizing.tuning.planning import plan_tuning as plan_tuning
 from tritonstack_sizing.tuning.tune import end_search as end_search
 from tritonstack_sizing.tuning.tune import tune as tune
-from tritonstack_sizing.tuning.tune_options import TuneOptions as TuneOptions
-from tritonstack_sizing.tuning.tune_planning import plan_tuning as plan_tuning

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tritonstack_sizing.loads.instance_counts import InstanceWatch, counts_of
+from tritonstack_sizing.loads.evidence import InstanceWatch, counts_of
 
 
 def reading(counts: Sequence[int]) -> tuple[Callable[[], list[int]], threading.Event]:

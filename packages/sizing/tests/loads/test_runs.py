@@ -17,7 +17,7 @@ from tritonstack_sizing.loads.runs import (
     summarize,
 )
 from tritonstack_sizing.loads.sending import Sent
-from tritonstack_sizing.simulation.service_curves import measured_curve
+from tritonstack_sizing.simulation.serving import measured_curve
 
 SECONDS = 20.0
 

@@ -12,10 +12,8 @@ from tritonstack.facts.hardware import INSTANCE_TYPES
 from tritonstack.files.endpoint.endpoint import SingleEndpoint
 from tritonstack_sizing.loads.arrivals import Trace, count_arrivals, poisson
 from tritonstack_sizing.simulation.demand import MONDAY, Demand
-from tritonstack_sizing.simulation.fleet import FleetPlan, StartTimes
-from tritonstack_sizing.simulation.service_curves import ServiceCurve
-from tritonstack_sizing.simulation.serving import TICK_S, ServingSetup, TickLoad
-from tritonstack_sizing.simulation.simulation import SimulationSetup
+from tritonstack_sizing.simulation.serving import TICK_S, ServiceCurve, ServingSetup, TickLoad
+from tritonstack_sizing.simulation.simulation import FleetPlan, SimulationSetup, StartTimes
 
 CONSTANT = np.ones(1)
 _PROBABILITIES = (np.arange(2000) + 0.5) / 2000

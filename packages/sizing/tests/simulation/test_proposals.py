@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from packages.sizing.tests.simulation.simulated import curve, demand, plan, setup
 from tritonstack_sizing.simulation.demand import MONDAY, Demand
+from tritonstack_sizing.simulation.options import parse_objective
 from tritonstack_sizing.simulation.proposals import PolicyProposal, PolicySearch, ScalingObjective
 from tritonstack_sizing.simulation.simulation import ScalingRun, simulate_scaling
-from tritonstack_sizing.simulation.simulation_options import parse_objective
 
 PRESENT = {"min_instances": 1, "max_instances": 4, "invocations_per_instance": 900}
 

@@ -8,7 +8,7 @@ from tritonstack.files.records.manifests import LatencyReport
 from tritonstack_sizing.errors import NoMeasurementsError
 from tritonstack_sizing.loads.runs import LoadRun, SavedRuns, summarize
 from tritonstack_sizing.loads.sending import Sent
-from tritonstack_sizing.simulation.service_curves import manifest_curve, measured_curve
+from tritonstack_sizing.simulation.serving import manifest_curve, measured_curve
 
 SERVICE_S, SLOTS = 0.05, 2
 

@@ -25,7 +25,7 @@ from tritonstack.files.records.manifests import LatencyReport
 from tritonstack.operate.shared.aws import Cloud, cloud_of
 from tritonstack_sizing import SimulationOptions, simulate
 from tritonstack_sizing.loads.bench import Period
-from tritonstack_sizing.simulation.simulation_options import parse_objective
+from tritonstack_sizing.simulation.options import parse_objective
 
 SCALING = """\
     scaling:

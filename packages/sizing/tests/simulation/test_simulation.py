@@ -7,14 +7,14 @@ import pytest
 
 from packages.sizing.tests.simulation.simulated import STARTS, changes_of, curve, demand, plan, setup
 from tritonstack.operate.deploy.kept_parameters import limit_changes
-from tritonstack_sizing.simulation.fleet import (
+from tritonstack_sizing.simulation.serving import ServingSetup
+from tritonstack_sizing.simulation.simulation import (
     FleetPlan,
     PlannedUpdate,
     SimulatedFleet,
     TimeWindow,
+    simulate_scaling,
 )
-from tritonstack_sizing.simulation.serving import ServingSetup
-from tritonstack_sizing.simulation.simulation import simulate_scaling
 
 SPIKE = ((1200.0, 10.0), (600.0, 60.0), (1800.0, 10.0))
 """One instance answers 20 per second."""

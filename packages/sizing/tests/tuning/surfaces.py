@@ -5,9 +5,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tritonstack_sizing.tuning.objectives import Measured, Objective
 from tritonstack_sizing.tuning.search import Search, TunedRun
-from tritonstack_sizing.tuning.spaces import Choice, Dimension, SearchSpace
+from tritonstack_sizing.tuning.spaces import Choice, Dimension, Measured, Objective, SearchSpace
 
 USERS = 64
 CORES = 4

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tritonstack_sizing.tuning.objectives import Measured, Objective
+from tritonstack_sizing.tuning.spaces import Measured, Objective
 
 FAST, SLOW = Measured(200, 10, 40), Measured(100, 20, 30)
 

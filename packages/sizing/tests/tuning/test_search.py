@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from packages.sizing.tests.tuning.surfaces import MEASURED, RUGGED, Surface, regret, tune
-from tritonstack_sizing.tuning.objectives import Measured, Objective
 from tritonstack_sizing.tuning.search import Search, TunedRun, default_runs
-from tritonstack_sizing.tuning.spaces import Dimension, SearchSpace
+from tritonstack_sizing.tuning.spaces import Dimension, Measured, Objective, SearchSpace
 
 SEEDS = 20
 SURFACES = {

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tritonstack.base.paths import Project
-from tritonstack_sizing.tuning.objectives import Measured
 from tritonstack_sizing.tuning.search import TunedRun
 from tritonstack_sizing.tuning.search_folders import (
     KEPT_S,
@@ -22,7 +21,7 @@ from tritonstack_sizing.tuning.search_folders import (
     remove_stale_searches,
     searches_dir,
 )
-from tritonstack_sizing.tuning.spaces import Dimension, SearchSpace
+from tritonstack_sizing.tuning.spaces import Dimension, Measured, SearchSpace
 
 SPACE = SearchSpace((Dimension("a: instances", (1, 2, 4), 0), Dimension("OMP_NUM_THREADS", (None, 1), 0)))
 RUNS = [TunedRun((0, 0), Measured(10.0, 1.0, 2.0)), TunedRun((2, 1), Measured(20.0, 1.0, 3.0, 0.25))]

@@ -22,17 +22,16 @@ from tritonstack.cli.main import run
 from tritonstack.operate.invoke.request_inputs import GivenInputs
 from tritonstack.operate.shared.session import SilentStep
 from tritonstack_sizing import TuneOptions, end_search, plan_tuning, tune
-from tritonstack_sizing.tuning.objectives import Objective
+from tritonstack_sizing.tuning.planning import TunePlan, read_texts
 from tritonstack_sizing.tuning.search_folders import (
     SearchRunningError,
     only_search,
     searches_dir,
 )
+from tritonstack_sizing.tuning.settings import parts
+from tritonstack_sizing.tuning.spaces import Objective
 from tritonstack_sizing.tuning.tune import FileChange, changes_of, write_changes
-from tritonstack_sizing.tuning.tune_options import read_texts
-from tritonstack_sizing.tuning.tune_planning import TunePlan
-from tritonstack_sizing.tuning.tuned_runs import configure
-from tritonstack_sizing.tuning.tuned_settings import parts
+from tritonstack_sizing.tuning.variants import configure
 
 EXAMPLE = find_project(Path(__file__)).root / "tritonstack/files/scaffold/examples/python"
 OPTIONS = TuneOptions(users=8, seconds=1.0, most_runs=6)

@@ -10,7 +10,7 @@ import pytest
 
 from tritonstack.base.yaml import load_yaml
 from tritonstack.files.model.model import ModelSpec
-from tritonstack_sizing.tuning.tuned_settings import (
+from tritonstack_sizing.tuning.settings import (
     Part,
     Setting,
     built_settings,

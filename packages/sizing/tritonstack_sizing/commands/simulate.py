@@ -23,9 +23,7 @@ from tritonstack.cli.selection import (
 from tritonstack.operate.shared.output_files import require_output, write_output
 from tritonstack_sizing.loads.bench import parse_period
 from tritonstack_sizing.option_ranges import FACTORS, STARTS_S
-from tritonstack_sizing.simulation.simulate import Simulation, write_proposal
-from tritonstack_sizing.simulation.simulate import simulate as run
-from tritonstack_sizing.simulation.simulation_options import (
+from tritonstack_sizing.simulation.options import (
     SimulationOptions,
     parse_begin,
     parse_objective,
@@ -33,6 +31,8 @@ from tritonstack_sizing.simulation.simulation_options import (
     parse_seconds,
     parse_window,
 )
+from tritonstack_sizing.simulation.simulate import Simulation, write_proposal
+from tritonstack_sizing.simulation.simulate import simulate as run
 
 _ROWS = 30
 

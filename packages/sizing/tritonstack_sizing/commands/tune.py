@@ -25,14 +25,15 @@ from tritonstack_sizing.option_ranges import (
     RUNS,
     USERS,
 )
-from tritonstack_sizing.tuning.tune import Tuning, describe, end_search, write_changes
-from tritonstack_sizing.tuning.tune import tune as run
-from tritonstack_sizing.tuning.tune_options import (
+from tritonstack_sizing.tuning.planning import (
     TuneOptions,
+    TunePlan,
     objective_of,
+    plan_tuning,
     read_texts,
 )
-from tritonstack_sizing.tuning.tune_planning import TunePlan, plan_tuning
+from tritonstack_sizing.tuning.tune import Tuning, describe, end_search, write_changes
+from tritonstack_sizing.tuning.tune import tune as run
 
 
 def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command

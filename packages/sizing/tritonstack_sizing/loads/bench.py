@@ -40,11 +40,16 @@ from tritonstack_sizing.loads.arrivals import (
 from tritonstack_sizing.loads.captures import read_capture
 from tritonstack_sizing.loads.charts import draw_runs
 from tritonstack_sizing.loads.comparing import RunComparison, compare_runs
-from tritonstack_sizing.loads.evidence import LoadRecorder
-from tritonstack_sizing.loads.recording import open_recorder
-from tritonstack_sizing.loads.requests import LoadSender, PreparedRequest
+from tritonstack_sizing.loads.evidence import LoadRecorder, open_recorder
 from tritonstack_sizing.loads.runs import LoadRun, SavedRuns, load_runs, summarize
-from tritonstack_sizing.loads.sending import Sent, closed_loop, open_loop, run_loop
+from tritonstack_sizing.loads.sending import (
+    LoadSender,
+    PreparedRequest,
+    Sent,
+    closed_loop,
+    open_loop,
+    run_loop,
+)
 from tritonstack_sizing.option_ranges import (
     LEVEL_S,
     RATES,

@@ -17,7 +17,7 @@ import numpy as np
 from tritonstack.base.files import parse_json
 from tritonstack_sizing.errors import NoMeasurementsError
 from tritonstack_sizing.loads.arrivals import Trace
-from tritonstack_sizing.loads.requests import PreparedRequest
+from tritonstack_sizing.loads.sending import PreparedRequest
 
 MAX_BYTES = 2 * 2**30
 """Captured files that are read at most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +10,54 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
-from tritonstack.base.error_kinds import NotRecordedError
+from tritonstack.base.error_kinds import CommandLineError, NotRecordedError
 from tritonstack.base.files import short_digest
+from tritonstack.files.endpoint.endpoint import MultiModelEndpoint
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event, LoadTest, RecordedLevel, TouchedArtifact
+from tritonstack.operate.invoke.invoke import ModelRequest
 from tritonstack.operate.shared.aws import Cloud, explain_denied
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.revisions import Revision, revision_of
 from tritonstack.operate.shared.running import SERVING
-from tritonstack_sizing.loads.instance_counts import InstanceWatch, counts_of
 from tritonstack_sizing.loads.runs import LoadRun
+
+PERIOD_S = 5.0
+
+
+def counts_of(variant: Mapping[str, Any]) -> list[int]:
+    """Return how many instances may answer now; while they are scaled, SageMaker reports two numbers."""
+    current = int(variant["CurrentInstanceCount"])
+    return [current, int(variant.get("DesiredInstanceCount", current))]
+
+
+class InstanceWatch:
+    """Reads the number of instances every few seconds until it is stopped."""
+
+    def __init__(self, read: Callable[[], list[int]], *, period_s: float = PERIOD_S) -> None:
+        self._read, self._period_s = read, period_s
+        self.counts = read()
+        """All numbers so far."""
+        self.failure: Exception | None = None
+        """Why a number is unknown."""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Read the number for the last time."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        is_last = False
+        while not is_last and self.failure is None:
+            is_last = self._stopped.wait(self._period_s)
+            try:
+                self.counts += self._read()
+            except Exception as error:
+                self.failure = error
+
 
 _P99 = 99.0
 
@@ -219,3 +258,35 @@ def _note(test: LoadTest) -> str:
     highest = max(level.highest_instances for level in test.levels)
     counts = f"{highest}" if lowest == highest else f"{lowest} to {highest}"
     return f"on {counts} x {test.instance_type}{'' if test.real_instances else ' (local cloud)'}: {levels}"
+
+
+def open_recorder(request: ModelRequest) -> LoadRecorder:
+    """Return what records a load test of a request's target.
+
+    Raise UsageError if several variants answer, and NotRecordedError if the endpoint serves another
+    artifact than the lock names.
+    """
+    workspace, target = request.workspace, request.target
+    endpoint = workspace.spec.endpoints[request.endpoint]
+    answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
+    if target.variant is None and len(answering) > 1:
+        raise CommandLineError(
+            f"the endpoint {request.endpoint!r} has {len(answering)} variants, and --record measures one",
+            remedy=f"select one, for example --variant {next(iter(answering))}",
+        )
+    variant = answering[target.variant or next(iter(answering))]
+    return LoadRecorder.open(
+        request.cloud,
+        workspace,
+        MeasuredArtifact(
+            endpoint=request.endpoint,
+            variant=variant.name,
+            component=target.component,
+            touched=TouchedArtifact(
+                model=target.model.name,
+                target=workspace.target_for(target.model.name, variant.instance) or "",
+                digest=request.digest,
+            ),
+            multi_model=isinstance(endpoint, MultiModelEndpoint),
+        ),
+    )

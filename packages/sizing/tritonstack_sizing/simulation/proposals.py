@@ -11,8 +11,7 @@ from decimal import Decimal
 import numpy as np
 
 from tritonstack_sizing.simulation.demand import Demand
-from tritonstack_sizing.simulation.service_curves import ServiceCurve
-from tritonstack_sizing.simulation.serving import TICK_S
+from tritonstack_sizing.simulation.serving import TICK_S, ServiceCurve
 from tritonstack_sizing.simulation.simulation import ScalingRun
 
 Settings = Mapping[str, object]

@@ -14,19 +14,19 @@ from tritonstack.files.scaffold.yaml_edits import UneditableFileError, edit_mapp
 from tritonstack.operate.shared.session import Session
 from tritonstack_sizing.errors import SearchError
 from tritonstack_sizing.simulation.demand import Demand
+from tritonstack_sizing.simulation.endpoints import SimulatedEndpoint
+from tritonstack_sizing.simulation.options import SimulationOptions
 from tritonstack_sizing.simulation.proposals import (
     PolicyProposal,
     PolicySearch,
     ScalingObjective,
     Settings,
 )
-from tritonstack_sizing.simulation.simulated_endpoints import SimulatedEndpoint
 from tritonstack_sizing.simulation.simulation import (
     MOST_SLICES,
     ScalingRun,
     simulate_scaling,
 )
-from tritonstack_sizing.simulation.simulation_options import SimulationOptions
 
 _SEARCH_FOLLOWED = 10_000
 """Loads of at most so many requests are followed one by one during a search, too."""

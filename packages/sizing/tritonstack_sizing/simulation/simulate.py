@@ -27,16 +27,16 @@ from tritonstack_sizing.simulation.demand import (
     counted_demand,
     trace_demand,
 )
+from tritonstack_sizing.simulation.endpoints import SimulatedEndpoint, find_endpoint, main_share
 from tritonstack_sizing.simulation.history import (
     BackTest,
     RecordedMinute,
     back_test,
     read_history,
 )
+from tritonstack_sizing.simulation.options import SimulationOptions
 from tritonstack_sizing.simulation.scaling_search import ProposedScaling, propose_scaling
-from tritonstack_sizing.simulation.simulated_endpoints import SimulatedEndpoint, find_endpoint, main_share
 from tritonstack_sizing.simulation.simulation import MOST_SLICES, ScalingRun, SimulatedSlice, simulate_scaling
-from tritonstack_sizing.simulation.simulation_options import SimulationOptions
 
 _HOUR_S = 3600
 Value = Callable[[SimulatedSlice], float | None]

@@ -1,1 +1,1 @@
-"""Search settings of served models: spaces, objectives, a surrogate, and the next run to measure."""
+"""Search the settings of a served model."""

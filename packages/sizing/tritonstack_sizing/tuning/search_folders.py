@@ -13,9 +13,8 @@ from pathlib import Path
 from tritonstack.base.files import only_writer, parse_json, write_text_atomically
 from tritonstack.base.paths import Project
 from tritonstack_sizing.errors import SearchError
-from tritonstack_sizing.tuning.objectives import Measured
 from tritonstack_sizing.tuning.search import TunedRun
-from tritonstack_sizing.tuning.spaces import SearchSpace
+from tritonstack_sizing.tuning.spaces import Measured, SearchSpace
 
 KEPT_S = 7 * 86_400
 """How long an interrupted search can resume."""

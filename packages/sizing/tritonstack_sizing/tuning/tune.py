@@ -20,19 +20,18 @@ from tritonstack.operate.build.local_build import BuildInterruptedError
 from tritonstack.operate.shared.session import Session
 from tritonstack.triton import TritonServer
 from tritonstack_sizing.loads.charts import Curve, draw_curves
-from tritonstack_sizing.tuning.objectives import Measured
+from tritonstack_sizing.tuning.planning import TunePlan, UntunableError
 from tritonstack_sizing.tuning.search import TunedRun, average, of
 from tritonstack_sizing.tuning.search_folders import SearchRunningError, only_search
-from tritonstack_sizing.tuning.spaces import Choice
-from tritonstack_sizing.tuning.tune_planning import TunePlan, UntunableError
-from tritonstack_sizing.tuning.tuned_runs import (
+from tritonstack_sizing.tuning.settings import BATCH_TOKENS, Setting, SkippedSetting, parts
+from tritonstack_sizing.tuning.spaces import Choice, Measured
+from tritonstack_sizing.tuning.variants import (
     Load,
     is_far_below,
     measure,
     measure_levels,
     serving_failure,
 )
-from tritonstack_sizing.tuning.tuned_settings import BATCH_TOKENS, Setting, SkippedSetting, parts
 
 _LEVELS = (0.125, 0.25, 0.5, 1.0, 1.5)
 """Loads of the curve, as shares of that of the search."""

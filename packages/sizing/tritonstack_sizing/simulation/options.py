@@ -15,8 +15,8 @@ from tritonstack.base.errors import UsageError
 from tritonstack.facts.scaling_rules import PROVISIONING_S
 from tritonstack_sizing.loads.bench import Period
 from tritonstack_sizing.option_ranges import FACTORS, STARTS_S, YEARS, require_range, require_seed
-from tritonstack_sizing.simulation.fleet import TimeWindow
 from tritonstack_sizing.simulation.proposals import ScalingObjective
+from tritonstack_sizing.simulation.simulation import TimeWindow
 
 _LONGEST_S = 1e9
 _SECONDS = {

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tritonstack.base.error_kinds import CommandLineError, MachineError, UnknownNameError
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import require
 from tritonstack.base.yaml import Document
 from tritonstack.facts.threads import OPENMP
 from tritonstack.files.endpoint.endpoint import MultiModelEndpoint
-from tritonstack.files.loading import load_models
+from tritonstack.files.loading import ProjectFiles, load_models
 from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.examples import array_of, parse_examples
 from tritonstack.files.sources.model_hashes import model_hash
-from tritonstack.operate.invoke.input_files import read_bytes
-from tritonstack.operate.invoke.request_inputs import read_inputs
+from tritonstack.operate.invoke.input_files import RequestInputError, read_bytes
+from tritonstack.operate.invoke.request_inputs import GivenInputs, read_inputs
 from tritonstack.operate.local.dev import require_processor
 from tritonstack.operate.shared.session import Session
 from tritonstack.triton import TritonInstallation, find_installation, require_isolation
 from tritonstack_sizing.errors import SearchError
-from tritonstack_sizing.loads.requests import PreparedRequest
+from tritonstack_sizing.loads.sending import PreparedRequest
+from tritonstack_sizing.option_ranges import (
+    LEAST_MINUTES,
+    LEAST_P99_MS,
+    RATES,
+    RUN_S,
+    RUNS,
+    USERS,
+    require_range,
+    require_seed,
+)
 from tritonstack_sizing.tuning.search import Search, default_runs
 from tritonstack_sizing.tuning.search_folders import (
     RunRecord,
@@ -35,11 +48,7 @@ from tritonstack_sizing.tuning.search_folders import (
     remove_stale_searches,
     searches_dir,
 )
-from tritonstack_sizing.tuning.spaces import Choice, SearchSpace
-from tritonstack_sizing.tuning.tune_options import TunedTarget, TuneOptions, cores_for, find_tuned
-from tritonstack_sizing.tuning.tuned_builds import Form, FormBuilder
-from tritonstack_sizing.tuning.tuned_runs import Load, LocalServing
-from tritonstack_sizing.tuning.tuned_settings import (
+from tritonstack_sizing.tuning.settings import (
     Setting,
     SkippedSetting,
     built_settings,
@@ -47,6 +56,124 @@ from tritonstack_sizing.tuning.tuned_settings import (
     served_settings,
     thread_setting,
 )
+from tritonstack_sizing.tuning.spaces import Choice, Objective, SearchSpace
+from tritonstack_sizing.tuning.variants import Form, FormBuilder, Load, LocalServing
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What to search, and how long."""
+
+    objective: Objective = field(default_factory=Objective)
+    users: int = 64
+    seconds: float = 12.0
+    """The time of each run; a configuration that is much worse gets a third of it."""
+    most_runs: int | None = None
+    budget_s: float | None = None
+    """The time of all runs, at most."""
+    cores: int | None = None
+    texts: Sequence[str] = ()
+    inputs: GivenInputs = field(default_factory=GivenInputs)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("--p99", self.objective.p99_ms, LEAST_P99_MS)
+        require_range("--rate", self.objective.rate, *RATES)
+        require_range("--users", self.users, *USERS)
+        require_range("--duration", self.seconds, *RUN_S)
+        require_range("--runs", self.most_runs, *RUNS)
+        require_range("--budget", None if self.budget_s is None else self.budget_s / 60, LEAST_MINUTES)
+        require_range("--cores", self.cores, 1)
+        require_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class TunedTarget:
+    """A model, and the endpoint whose variables and vCPUs it gets, if any."""
+
+    model: str
+    workspace: Workspace | None = None
+    endpoint: str = ""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables in the environment file."""
+        return {} if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].environment
+
+    @property
+    def vcpus(self) -> int | None:
+        """The vCPUs of the endpoint's instance type."""
+        return None if self.workspace is None else self.workspace.spec.endpoints[self.endpoint].instance.vcpus
+
+
+def objective_of(*, p99_ms: float | None, rate: float | None) -> Objective:
+    """Return the objective that options describe."""
+    if p99_ms is not None and rate is not None:
+        raise CommandLineError(
+            "--p99 and --rate exclude each other: at a rate, the lowest p99 is searched",
+            remedy="omit one of them",
+        )
+    return Objective(p99_ms=p99_ms, rate=rate)
+
+
+def read_texts(file: Path) -> tuple[str, ...]:
+    """Return the lines of a file that are not empty."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read {file}: {error}", remedy="pass a file in UTF-8", code=RequestInputError.code
+        ) from error
+    if not any(lines):
+        raise UsageError(
+            f"{file} has no texts", remedy="write one text per line", code=RequestInputError.code
+        )
+    return tuple(line for line in lines if line)
+
+
+def find_tuned(session: Session, name: str, endpoint: str | None, model: str | None) -> TunedTarget:
+    """Return the model to tune; raise UsageError if a name is unknown or ambiguous."""
+    if endpoint is None:
+        if model is not None:
+            raise CommandLineError("--model needs an endpoint", remedy="omit one of the two")
+        ProjectFiles(session.project).model(name)
+        return TunedTarget(name)
+    workspace = session.workspace(name)
+    spec = workspace.spec.endpoints.get(endpoint)
+    if spec is None:
+        raise UnknownNameError(
+            f"{name} has no endpoint {endpoint!r}",
+            remedy=f"choose one of {', '.join(workspace.spec.endpoints)}",
+        )
+    if model is None and len(spec.models) > 1:
+        raise CommandLineError(
+            f"{endpoint!r} serves several models: {', '.join(spec.models)}",
+            remedy="choose one with --model",
+        )
+    chosen = model or spec.models[0]
+    if chosen not in spec.models:
+        raise UnknownNameError(
+            f"{endpoint!r} does not serve {chosen!r}",
+            remedy=f"choose one of {', '.join(spec.models)}",
+        )
+    if spec.instance.gpus:
+        raise MachineError(
+            f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",
+            remedy="measure it on AWS with `tritonstack bench`",
+        )
+    return TunedTarget(chosen, workspace, endpoint)
+
+
+def cores_for(options: TuneOptions) -> int:
+    """Return the cores of the server; raise UsageError if this process has fewer."""
+    usable = len(os.sched_getaffinity(0))
+    if options.cores is not None and options.cores > usable:
+        raise CommandLineError(
+            f"--cores {options.cores}: this process can use {usable}",
+            remedy=f"write a number up to {usable}",
+        )
+    return options.cores or usable
+
 
 RUNS_NAME = "runs.jsonl"
 START_S = 4.0

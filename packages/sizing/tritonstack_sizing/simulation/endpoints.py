@@ -23,16 +23,16 @@ from tritonstack.operate.shared.artifacts import published_manifest
 from tritonstack.operate.shared.session import Session
 from tritonstack_sizing.errors import NoMeasurementsError
 from tritonstack_sizing.loads.runs import load_runs
-from tritonstack_sizing.simulation.fleet import FleetPlan, PlannedUpdate, StartTimes
+from tritonstack_sizing.simulation.options import SimulationOptions
 from tritonstack_sizing.simulation.proposals import Settings
-from tritonstack_sizing.simulation.service_curves import (
+from tritonstack_sizing.simulation.serving import (
+    ModelCache,
     ServiceCurve,
+    ServingSetup,
     manifest_curve,
     measured_curve,
 )
-from tritonstack_sizing.simulation.serving import ModelCache, ServingSetup
-from tritonstack_sizing.simulation.simulation import SimulationSetup
-from tritonstack_sizing.simulation.simulation_options import SimulationOptions
+from tritonstack_sizing.simulation.simulation import FleetPlan, PlannedUpdate, SimulationSetup, StartTimes
 
 _REQUEST_TIMEOUT_S = 60.0
 """SageMaker ends a request after 60 seconds."""
