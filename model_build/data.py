@@ -173,6 +173,10 @@ class ExportedGraph:
     batches: bool = True
     """Whether the first dimension of every tensor is the batch."""
 
+    def beside(self, name: str) -> Path:
+        """Return the folder of a converted copy."""
+        return self.file.parent.with_name(f"{self.file.parent.name}-{name}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServableGraph:

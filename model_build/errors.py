@@ -10,7 +10,7 @@ TritonstackError
     │   ├── UserCodeError           code beside model.yaml cannot be imported, or fails
     │   └── FieldError              a field of model.yaml contradicts the source
     ├── EngineError                 TensorRT is missing, of another version, or cannot build the engine
-    │   └── BuildMachineError       the machine has another TensorRT or GPU than the target
+    │   └── BuildMachineError       the machine has another TensorRT, GPU, or driver
     ├── ParityError                 the answers are too far from the framework's
     ├── EnvironmentBuildError       the packages of a served model cannot be put together
     ├── LayoutError                 a Triton repository breaks a rule of SageMaker's hosting modes
@@ -157,7 +157,7 @@ class EngineError(ModelBuildError):
 
 
 class BuildMachineError(EngineError):
-    """The machine of the build has another TensorRT or GPU than the target."""
+    """The machine of the build has another TensorRT, GPU, or driver than the target needs."""
 
     code = MachineError.code
 

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from model_build.build import BuildFolders, BuiltArtifact, build_model, write_model
-from model_build.errors import ModelBuildError, redact
+from model_build.errors import BuildMachineError, redact
 from model_build.library_errors import as_build_error
 from model_build.progress import BuildSteps, OnProgress, Progress, process_seconds
 from tritonstack.base import naming
-from tritonstack.base.error_kinds import MachineError
 from tritonstack.base.paths import Project
 from tritonstack.base.yaml import Document
 from tritonstack.facts.drivers import least_driver
@@ -38,12 +37,6 @@ from tritonstack.files.records.examples import EXAMPLES_NAME
 _QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
 """Set in NVIDIA's images."""
-
-
-class DriverError(ModelBuildError):
-    """The host's driver cannot run the image's CUDA."""
-
-    code = MachineError.code
 
 
 def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
@@ -63,10 +56,10 @@ def require_driver(targets: Sequence[str], environment: Mapping[str, str] = os.e
     needed = f"the CUDA {release.cuda} of Triton {release.name} needs NVIDIA driver {least} or newer"
     version = _driver_version()
     if version is None:
-        raise DriverError(f"{needed}; nvidia-smi finds no driver on this host", remedy=remedy)
+        raise BuildMachineError(f"{needed}; nvidia-smi finds no driver on this host", remedy=remedy)
     major = version.partition(".")[0]
     if not major.isdecimal() or int(major) < least:
-        raise DriverError(f"{needed}; this host has {version}", remedy=remedy)
+        raise BuildMachineError(f"{needed}; this host has {version}", remedy=remedy)
 
 
 def _driver_version() -> str | None:

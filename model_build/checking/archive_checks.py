@@ -112,6 +112,19 @@ def own_threads(repository: Path) -> Threads:
     return Threads(cores, instances.most, instances.graphs_decide_threads, instances.least_threads)
 
 
+@contextmanager
+def served_repository(
+    repository: Path, entry: str, *, installation: TritonInstallation, state_dir: Path
+) -> Iterator[InvocationClient]:
+    """Serve a repository as a single-model endpoint does."""
+    variables = container_variables({}, ContainerOptions(entry, threads=own_threads(repository)))
+    with TritonServer.start(
+        installation=installation, model_root=repository, environment=variables, state_dir=state_dir
+    ) as server:
+        server.wait_ready(timeout_s=READY_WITHIN_S)
+        yield InvocationClient(server, "/invocations", {})
+
+
 # Serve the packed archive with a real Triton, as an endpoint does, and compare its answers. The server gets
 # the same environment variables as an endpoint's container. Single-model hosting: each case alone, batched,
 # and concurrently. Multi-model hosting: load and invoke through SageMaker's API. The response cache is on in

@@ -86,12 +86,12 @@ def graph_for_engine(
     """Return the graph for trtexec; its inputs and outputs have the engine's types."""
     prepared = graph
     if precision == "int8":
-        prepared = to_int8_for_tensorrt(graph, _beside(graph, "int8"), cases)
+        prepared = to_int8_for_tensorrt(graph, graph.beside("int8"), cases)
     if version < INT64 and any(
         tensor.datatype == "INT64" for tensor in (*prepared.inputs, *prepared.outputs)
     ):
-        prepared = with_narrow_integers(prepared, _beside(prepared, "int32"))
-    prepared = in_readable_operators(prepared, _beside(prepared, "older"), version)
+        prepared = with_narrow_integers(prepared, prepared.beside("int32"))
+    prepared = in_readable_operators(prepared, prepared.beside("older"), version)
     _check_types(prepared, version)
     return prepared
 
@@ -167,7 +167,3 @@ def _rename(model: onnx.ModelProto, old: str, new: str, *, ends: str) -> None:
         node.input[:] = [new if name == old else name for name in node.input]
         if ends == "output":
             node.output[:] = [new if name == old else name for name in node.output]
-
-
-def _beside(graph: ExportedGraph, name: str) -> Path:
-    return graph.file.parent.with_name(f"{graph.file.parent.name}-{name}")

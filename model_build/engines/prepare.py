@@ -59,7 +59,7 @@ def prepare_engines(
         profiles=profile_shapes(spec, prepared.inputs),
     )
     cache = _EngineCache(order, context, steps)
-    folder = graph.file.parent.with_name(f"{graph.file.parent.name}-engine")
+    folder = graph.beside("engine")
     folder.mkdir()
     engines = cache.fill(folder, release, capability, options.capabilities or (capability,))
     return ServableGraph(

@@ -30,8 +30,7 @@ from model_build.environments.wheels import bound_python, fetch_wheels, wheel_na
 from model_build.errors import EnvironmentBuildError
 from model_build.served import adapt_environment, choose_packages, watch_stubs
 from model_build.store import archive
-from model_build.store.locking import only_one
-from tritonstack.base.files import sha256_of
+from tritonstack.base.files import only_one, sha256_of
 from tritonstack.facts.releases import RELEASES
 from tritonstack.files.records.manifests import EnvironmentReport
 

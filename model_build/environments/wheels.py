@@ -24,9 +24,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from model_build.errors import EnvironmentBuildError
-from model_build.store.locking import only_one
 from tritonstack.base.error_kinds import PackagesError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
+from tritonstack.base.files import only_one
 from tritonstack.files.sources.contents import REMEDY, requirement_lines
 
 NEWEST_GLIBC = 35

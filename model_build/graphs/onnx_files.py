@@ -136,7 +136,7 @@ def make_readable(graph: ExportedGraph, target: Target) -> ExportedGraph:
             f"{oldest.onnxruntime}) reads formats up to {newest_format}",
             remedy="save the graph with other weight types",
         )
-    folder = graph.file.parent.with_name(f"{graph.file.parent.name}-readable")
+    folder = graph.beside("readable")
     shutil.copytree(graph.file.parent, folder)
     model.ir_version = min(model.ir_version, newest_format)
     onnx.save(model, folder / graph.file.name)

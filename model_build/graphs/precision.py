@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import onnx
 
@@ -64,7 +63,8 @@ class Candidate:
 def make(level: Level, graph: ExportedGraph, cases: Sequence[Case]) -> ExportedGraph:
     """Convert the graph to a level, in a folder next to the exported one."""
     try:
-        return level.convert(graph, _folder(graph, level), cases)
+        slug = level.name.replace(",", "").replace(" ", "-").lower()
+        return level.convert(graph, graph.beside(slug), cases)
     except CONVERTER_ERRORS as error:
         raise ExportError(
             f"the graph cannot be converted to {level.name}: {type(error).__name__}: {error}",
@@ -155,11 +155,6 @@ def _reason(candidate: Candidate, timed: Sequence[Candidate]) -> str:
     if speed_up(candidate, chosen) < 1:
         return f"{speed}; {chosen.level.name} is faster"
     return f"{speed}; less than {LEAST_GAIN} times as fast as {chosen.level.name}, which is preferred"
-
-
-def _folder(graph: ExportedGraph, level: Level) -> Path:
-    slug = level.name.replace(",", "").replace(" ", "-").lower()
-    return graph.file.parent.with_name(f"{graph.file.parent.name}-{slug}")
 
 
 AUTO_BUDGET_S = 300.0

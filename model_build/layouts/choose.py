@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from model_build.checking.archive_checks import READY_WITHIN_S, own_threads
+from model_build.checking.archive_checks import served_repository
 from model_build.checking.served_model import InvocationClient
 from model_build.data import BuildContext, Case, ServableGraph, row_count
 from model_build.errors import ServingError, SilentModelError
@@ -24,9 +24,8 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.files import folder_bytes
 from tritonstack.client import encode_request
 from tritonstack.client.codec import EncodedRequest
-from tritonstack.facts.container_variables import ContainerOptions, container_variables
 from tritonstack.files.records.manifests import RECORDED, CandidateReport
-from tritonstack.triton import TritonInstallation, TritonServer
+from tritonstack.triton import TritonInstallation
 from tritonstack.triton.errors import TritonFailedError, TritonRequestError
 from tritonstack.triton.processor_time import processor_seconds
 
@@ -68,7 +67,15 @@ def time_layouts(
     def measured(attempt: int) -> dict[str, LayoutTime]:
         with ExitStack() as running:
             layouts = [
-                _Layout(name, _served(repository, entry, installation, work / f"layout-{number}-{attempt}"))
+                _Layout(
+                    name,
+                    served_repository(
+                        repository,
+                        entry,
+                        installation=installation,
+                        state_dir=work / f"layout-{number}-{attempt}",
+                    ),
+                )
                 for number, (name, repository) in enumerate(repositories.items())
             ]
             for layout in layouts:
@@ -116,18 +123,6 @@ class _Layout:
             silent = isinstance(self.failure, SilentModelError)
             return LayoutTime(None, callers, self.failure.message, silent)
         return LayoutTime(round(min(self.costs[1:]), 3), callers)
-
-
-@contextmanager
-def _served(
-    repository: Path, entry: str, installation: TritonInstallation, state_dir: Path
-) -> Iterator[InvocationClient]:
-    variables = container_variables({}, ContainerOptions(entry, threads=own_threads(repository)))
-    with TritonServer.start(
-        installation=installation, model_root=repository, environment=variables, state_dir=state_dir
-    ) as server:
-        server.wait_ready(timeout_s=READY_WITHIN_S)
-        yield InvocationClient(server, "/invocations", {})
 
 
 def _callers(seconds_alone: float) -> int:

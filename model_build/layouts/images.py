@@ -20,6 +20,7 @@ from model_build.layouts.layout import (
     PREPARER,
     Layout,
     add_preparer,
+    odd_images,
     random_numbers,
     same_names,
 )
@@ -32,9 +33,6 @@ from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
 if TYPE_CHECKING:
     from model_build.exporters.images import ImageFramework
-
-ODD_SIZES = ((37, 91, 3), (120, 50, 3))
-"""Test images that are wider, higher, smaller, or larger than the model's size."""
 
 
 def image_layout(model: Document[ModelSpec], recipe: ImageRecipe) -> Layout[ImageFramework]:
@@ -158,9 +156,8 @@ class ImagesIn(ImageLayout):
         batch = images[: self._spec.batching.max_batch]
         if len(batch) > 1:
             yield _case("test inputs in one request", framework, batch, typical=False)
-        for size in ODD_SIZES:
-            noise = random_numbers().integers(0, 256, size, dtype=np.uint8)
-            yield _case(f"noise of {size[0]}x{size[1]}", framework, [encoded(noise)], typical=False)
+        for name, pixels in odd_images():
+            yield _case(name, framework, [encoded(pixels)], typical=False)
 
 
 def _case(name: str, framework: ImageFramework, images: Sequence[bytes], *, typical: bool = True) -> Case:

@@ -158,13 +158,9 @@ class Layout(ABC, Generic[AnyFramework]):
     def violations(self) -> Iterator[FileViolation]:
         """Return violations in the model's file."""
         yield from reserved_name(self._model, self.parts)
-        if self._spec.batching.max_batch == 0:
-            yield self._model.violation(
-                InvalidValueError,
-                ("batching", "max_batch"),
-                "transformers models support batches; 0 disables batching",
-                "set 1 or more",
-            )
+        yield from unbatched(
+            self._model, "transformers models support batches; 0 disables batching", "set 1 or more"
+        )
 
     def _add_graph(
         self,
@@ -196,6 +192,18 @@ def reserved_name(model: Document[ModelSpec], parts: Collection[str]) -> Iterato
             f"{model.record.name!r} is reserved for a part of this recipe's artifacts",
             "rename the model",
         )
+
+
+def unbatched(model: Document[ModelSpec], message: str, remedy: str) -> Iterator[FileViolation]:
+    """Yield the violation of a model without batches."""
+    if model.record.batching.max_batch == 0:
+        yield model.violation(InvalidValueError, ("batching", "max_batch"), message, remedy)
+
+
+def odd_images() -> Iterator[tuple[str, Array]]:
+    """Yield images that are wider, higher, smaller, or larger than a model's size, with their names."""
+    for size in ((37, 91, 3), (120, 50, 3)):
+        yield f"noise of {size[0]}x{size[1]}", random_numbers().integers(0, 256, size, dtype=np.uint8)
 
 
 def in_types_of(arrays: Mapping[str, Array], tensors: Iterable[TensorSpec]) -> dict[str, Array]:

@@ -26,13 +26,14 @@ from model_build.layouts.layout import (
     TOKENIZER,
     add_preparer,
     add_tokenizer,
-    random_numbers,
+    odd_images,
     reserved_name,
     same_names,
+    unbatched,
 )
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from model_build.sources.base import read_settings_file
-from tritonstack.base.error_kinds import InvalidValueError, ModelMismatchError
+from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.files.model.model import ModelSpec
@@ -59,17 +60,9 @@ class Preparation(ABC):
         self._model = model
         self._spec = model.record
         self._recipe = recipe
-        violations = list(reserved_name(model, (self.part, ENCODER)))
-        if self._spec.batching.max_batch == 0:
-            violations.append(
-                model.violation(
-                    InvalidValueError,
-                    ("batching", "max_batch"),
-                    f"a {self.part} in front of a graph needs a batch dimension",
-                    "set 1 or more, and export the graph with a variable batch dimension",
-                )
-            )
-        reject(violations)
+        needs = f"a {self.part} in front of a graph needs a batch dimension"
+        remedy = "set 1 or more, and export the graph with a variable batch dimension"
+        reject([*reserved_name(model, (self.part, ENCODER)), *unbatched(model, needs, remedy)])
 
     @abstractmethod
     def load(self, source: Path) -> str:
@@ -291,9 +284,7 @@ class Images(Preparation):
         """Yield images of odd sizes."""
         from model_build.exporters.images import encoded  # noqa: PLC0415 - imports slowly
 
-        for size in ((37, 91, 3), (120, 50, 3)):
-            noise = random_numbers().integers(0, 256, size, dtype=np.uint8)
-            yield f"noise of {size[0]}x{size[1]}", encoded(noise)
+        yield from ((name, encoded(pixels)) for name, pixels in odd_images())
 
     def add_step(
         self, repository: Path, graph: ServableGraph, context: BuildContext

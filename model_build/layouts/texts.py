@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from model_build import served
 from model_build.data import Array, BuildContext, Case, ServableGraph, rows_of
 from model_build.environments.packing import build_environment, installed_requirement
 from model_build.layouts.layout import (
     DEFAULT_LAYOUT,
     ENCODER,
     MASK,
+    SERVED,
     TEXT,
     TOKENIZER,
     Layout,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from model_build.exporters.texts import TextFramework
     from model_build.exporters.tokenizers import Sample
 
-SERVED = Path(served.__file__).parent
 TEXT_MODEL_CODE = SERVED / "text_model.py"
 TEXT_PAIR_MODEL_CODE = SERVED / "text_pair_model.py"
 SIZED_TEXT_MODEL_CODE = SERVED / "sized_text_model.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model_build.checking.archive_checks import served_repository
 from model_build.data import Array, BuildContext, Case, WrittenRepository
 from model_build.errors import ServingError
 from model_build.inputs.rows import read_rows
@@ -31,20 +32,15 @@ from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.error_kinds import CompositionError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError, reject
 from tritonstack.base.yaml import Document
-from tritonstack.client import decode_reply, encode_request
 from tritonstack.files.model.inputs import TestInput
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import EnsembleRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
-from tritonstack.triton import TritonInstallation, TritonServer
+from tritonstack.triton import TritonInstallation
 
 # Compute the expected answers of an ensemble by calling its models' own artifacts in order. Each verified
 # artifact is served alone by the real server, and its tensors are passed on outside Triton. An ensemble with
 # the same answers is composed correctly.
-
-
-READY_WITHIN_S = 300.0
-REQUEST_WITHIN_S = 120.0
 
 
 def chain_answers(
@@ -59,43 +55,22 @@ def chain_answers(
     tensors = [dict(inputs) for _, inputs in requests]
     for index, step in enumerate(pipeline.steps):
         member = members[step.model]
-        with TritonServer.start(
-            installation=installation,
-            model_root=member.folder,
-            environment={
-                "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-                "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": member.entry,
-            },
-            state_dir=work / f"step-{index + 1}",
-        ) as server:
-            server.wait_ready(timeout_s=READY_WITHIN_S)
+        with served_repository(
+            member.folder, member.entry, installation=installation, state_dir=work / f"step-{index + 1}"
+        ) as client:
             for values in tensors:
-                answers = _ask(
-                    server, step.model, {input_name: values[name] for input_name, name in step.inputs.items()}
-                )
-                values.update({name: answers[input_name] for input_name, name in step.outputs.items()})
+                try:
+                    answers = client.ask({own: values[name] for own, name in step.inputs.items()})
+                except ServingError as error:
+                    raise ServingError(
+                        f"{step.model!r} rejects the output of earlier steps: {error.message}",
+                        remedy=f"make the inputs of {step.model!r} match the outputs of the steps before it",
+                    ) from error
+                values.update({name: answers[own] for own, name in step.outputs.items()})
     return [
         Case(name, inputs, {tensor.name: values[tensor.name] for tensor in pipeline.outputs}, origin="served")
         for (name, inputs), values in zip(requests, tensors, strict=True)
     ]
-
-
-def _ask(server: TritonServer, model: str, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    request = encode_request(inputs)
-    reply = server.request(
-        "POST",
-        "/invocations",
-        body=request.body,
-        headers={"Content-Type": request.content_type},
-        timeout_s=REQUEST_WITHIN_S,
-    )
-    if reply.status != 200:
-        raise ServingError(
-            f"{model!r} returned status {reply.status} for the output of earlier steps: "
-            f"{reply.body.decode(errors='replace')[:500]}",
-            remedy=f"make the inputs of {model!r} match the outputs of the steps before it",
-        )
-    return decode_reply(reply.body, content_type=reply.headers["content-type"]).outputs
 
 
 Requests = Sequence[tuple[str, Mapping[str, Array]]]

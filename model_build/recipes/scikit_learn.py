@@ -9,9 +9,9 @@ from model_build.data import BuildContext, Case, ExportedGraph, WrittenRepositor
 from model_build.errors import ModelInputError, ParityError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
+from model_build.layouts.layout import unbatched
 from model_build.progress import BuildSteps
 from model_build.recipes.given import choose_backend, describe_cases, untrusted_pickle, write_graph
-from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import reject
 from tritonstack.base.yaml import Document
 from tritonstack.files.model.fields import TensorNarrowing
@@ -34,19 +34,11 @@ class ScikitLearn:
         self._model = model
         self._spec = model.record
         self._recipe = recipe
-        violations = []
+        message = "scikit-learn models always take batches of rows"
+        violations = [*unbatched(model, message, "set the largest number of rows, such as 1024")]
         if self._spec.trust.pickle is None:
             otherwise = "convert it with skl2onnx, and use a recipe of kind onnx"
             violations.append(untrusted_pickle(model, recipe.file, otherwise=otherwise))
-        if self._spec.batching.max_batch == 0:
-            violations.append(
-                model.violation(
-                    InvalidValueError,
-                    ("batching", "max_batch"),
-                    "scikit-learn models always take batches of rows",
-                    "set the largest number of rows, such as 1024",
-                )
-            )
         reject(violations)
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from model_build import served
 from model_build.checking.generate_check import COMPARED_TOKENS
 from model_build.data import BuildContext, Case, ExportedGraph, WrittenRepository
 from model_build.environments.packing import build_environment, installed_requirement, target_python
 from model_build.errors import ExportError, ParityError
+from model_build.layouts.layout import SERVED
 from model_build.layouts.texts import SERVED_ONNXRUNTIME
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
@@ -32,7 +32,6 @@ from tritonstack.files.records.manifests import EnvironmentReport
 if TYPE_CHECKING:
     from model_build.exporters.generating.framework import GenerationFramework
 
-SERVED = Path(served.__file__).parent
 MODULES = (SERVED / "text_generator.py", SERVED / "generation.py")
 
 

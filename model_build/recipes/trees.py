@@ -14,9 +14,10 @@ from model_build.data import Array, BuildContext, Case, ServableGraph, WrittenRe
 from model_build.errors import UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
+from model_build.layouts.layout import unbatched
 from model_build.progress import BuildSteps
 from model_build.recipes.given import describe_cases, untrusted_pickle, write_graph
-from tritonstack.base.error_kinds import EndpointMismatchError, InvalidValueError, ModelMismatchError
+from tritonstack.base.error_kinds import EndpointMismatchError, ModelMismatchError
 from tritonstack.base.errors import FileViolation, InvalidFilesError, reject
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target, release_of
@@ -46,18 +47,10 @@ class TreesForFil:
         self._recipe = recipe
         spec = model.record
         is_pickle = recipe.library == "scikit-learn" or recipe.file.endswith(PICKLE_SUFFIXES)
-        violations = []
+        message = "the FIL backend always batches rows"
+        violations = [*unbatched(model, message, "set the largest number of rows, such as 1024")]
         if is_pickle and spec.trust.pickle is None:
             violations.append(untrusted_pickle(model, recipe.file, otherwise="convert it with treelite"))
-        if spec.batching.max_batch == 0:
-            violations.append(
-                model.violation(
-                    InvalidValueError,
-                    ("batching", "max_batch"),
-                    "the FIL backend always batches rows",
-                    "set the largest number of rows, such as 1024",
-                )
-            )
         if recipe.shap and is_pickle:
             violations.append(self._unexplained(EXPLAINED, "remove this key"))
         if recipe.shap and TRANSFERS in spec.triton.parameters:

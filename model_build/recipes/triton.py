@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from model_build.checking.archive_checks import READY_WITHIN_S, own_threads
+from model_build.checking.archive_checks import served_repository
 from model_build.checking.served_model import InvocationClient, RequestPlan
 from model_build.data import BuildContext, Case, WrittenRepository
 from model_build.environments.given import read_environment
@@ -39,13 +39,11 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.files import sha256_of
 from tritonstack.base.source_files import copy_file
 from tritonstack.base.yaml import Document
-from tritonstack.facts.container_variables import ContainerOptions, container_variables
 from tritonstack.facts.targets import Target
 from tritonstack.files.model.inputs import NEEDS_VNNI
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import TritonRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
-from tritonstack.triton import TritonServer
 
 PICKLED = (".pkl", ".pickle", ".joblib", ".dill", ".pth", ".ckpt")
 """Suffixes of pickles. In Triton repositories, .pt files are TorchScript, and .bin files belong "
@@ -184,17 +182,12 @@ class TritonRepository:
         self, cases: Sequence[Case], repository: Path, max_batch: int, context: BuildContext
     ) -> list[dict[str, Any]]:
         """Serve the repository, and ask every case once, in order."""
-        variables = container_variables(
-            {}, ContainerOptions(self._spec.name, threads=own_threads(repository))
-        )
-        with TritonServer.start(
+        with served_repository(
+            repository,
+            self._spec.name,
             installation=context.installation,
-            model_root=repository,
-            environment=variables,
             state_dir=context.folder / "answering",
-        ) as server:
-            server.wait_ready(timeout_s=READY_WITHIN_S)
-            client = InvocationClient(server, "/invocations", {})
+        ) as client:
             series = RequestPlan(cases, max_batch, read_properties(repository)).series()
             requests = [pair for sequence in series for pair in sequence]
             return [self._answer(client, case, dict(parameters)) for case, parameters in requests]

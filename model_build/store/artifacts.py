@@ -14,9 +14,8 @@ from pathlib import Path
 
 from model_build.errors import CorruptArtifactError
 from model_build.progress import BuildSteps
-from model_build.store.locking import ignore_wait, only_one
 from tritonstack.base.errors import TritonstackError
-from tritonstack.base.files import sha256_of, short_digest, write_text_atomically
+from tritonstack.base.files import only_one, sha256_of, short_digest, write_text_atomically
 from tritonstack.base.naming import artifact_prefix
 from tritonstack.facts.targets import Target, parse_target
 from tritonstack.files.records.examples import EXAMPLES_NAME, Examples
@@ -85,7 +84,7 @@ class ArtifactStore:
         self._building = artifacts_dir / ".building" / model
 
     @contextmanager
-    def exclusive(self, *, on_wait: Callable[[], None] = ignore_wait) -> Iterator[Path]:
+    def exclusive(self, *, on_wait: Callable[[], None] | None = None) -> Iterator[Path]:
         """Yield an empty build folder. One build per model at a time; the lock ends with its process."""
         with only_one(self._building.parent / f"{self._model}.lock", on_wait=on_wait):
             self._clear_leftovers()

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from model_build.job import BuildOrder, DriverError, require_driver, run_order
+from model_build.errors import BuildMachineError
+from model_build.job import BuildOrder, require_driver, run_order
 from tests.projects import write_project
 from tritonstack.facts.drivers import least_driver
 from tritonstack.facts.releases import RELEASES
@@ -47,7 +48,7 @@ def test_every_release_has_the_driver_that_its_cuda_needs(host, release):
 )
 def test_a_host_without_a_driver_that_is_new_enough_is_rejected(host, printed, code, value):
     host(printed, code)
-    with pytest.raises(DriverError, match=value) as caught:
+    with pytest.raises(BuildMachineError, match=value) as caught:
         require_driver(GPU, {"NVIDIA_TRITON_SERVER_VERSION": "26.03"})
     if value[0].isdigit():
         assert str(least_driver(RELEASES["26.03"], sure=False)) in caught.value.message
@@ -71,4 +72,4 @@ def test_the_job_checks_it_before_any_work(host, tmp_path, monkeypatch):
     project = write_project(tmp_path / "project")
     assert run_order(project, BuildOrder(model="minilm", targets=GPU), events.append) == 1
     (event,) = events
-    assert (event["event"], event["code"]) == ("failed", DriverError.code)
+    assert (event["event"], event["code"]) == ("failed", BuildMachineError.code)

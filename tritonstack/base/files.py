@@ -1,4 +1,4 @@
-"""Atomic writes, staging folders, single-writer locks on folders, checksums, and JSON that others wrote."""
+"""Atomic writes, staging folders, single-writer locks, checksums, and JSON that others wrote."""
 
 from __future__ import annotations
 
@@ -43,6 +43,20 @@ def only_writer(folder: Path, *, wait: bool = True) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def only_one(lock: Path, *, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lock on a file, which ends with the process. Call `on_wait` if another process holds it."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait:
+                on_wait()
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

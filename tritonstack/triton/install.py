@@ -9,7 +9,6 @@ library is omitted.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -22,7 +21,6 @@ import sysconfig
 import time
 import venv
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +28,7 @@ from types import SimpleNamespace
 from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.extras import INDEX_REMEDY, pip_command, unreachable_index
+from tritonstack.base.files import only_one
 from tritonstack.triton.installation import (
     RECORD_NAME,
     SERVER_IN_PACKAGES,
@@ -134,8 +133,8 @@ def install(*, home: Path, on_update: OnUpdate) -> TritonInstallation:
     home = home.absolute()
     libraries = linked_libraries()
     inputs = hash_inputs(libraries)
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with _only_one_at_a_time(home):
+    # A second installation waits for the first, after which nothing is left to do.
+    with only_one(home.with_name(f".{home.name}.lock")):
         if not _has_inputs(home, inputs):
             _replace(home, inputs, libraries, on_update)
     return find_embedded(home=home)
@@ -165,14 +164,6 @@ def hash_inputs(libraries: Libraries) -> str:
     for name, packages in sorted(libraries.items()):
         digest.update(f"{name}: {packages and packages.identity}".encode())
     return digest.hexdigest()
-
-
-@contextmanager
-def _only_one_at_a_time(home: Path) -> Iterator[None]:
-    """Make a second installation of the same home wait for the first, after which nothing is left to do."""
-    with home.with_name(f".{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _replace(home: Path, inputs: str, libraries: Libraries, on_update: OnUpdate) -> None:

@@ -28,11 +28,11 @@ def time_layouts(
             raise fails
 
     @contextmanager
-    def served(repository: Path, *_: Any) -> Iterator[Any]:
+    def served(repository: Path, *_: Any, **__: Any) -> Iterator[Any]:
         ask = post if repository.name == "bad" else lambda *_: None
         yield SimpleNamespace(server=SimpleNamespace(pid=1), post=ask)
 
-    monkeypatch.setattr(code, "_served", served)
+    monkeypatch.setattr(code, "served_repository", served)
     monkeypatch.setattr(code, "processor_seconds", lambda _: float(next(clock)))
     monkeypatch.setattr(code, "ROUND_S", 0.0)
     return code.time_layouts(

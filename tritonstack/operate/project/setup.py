@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from model_build.store.locking import only_one
 from tritonstack.base.error_kinds import MissingProgramError
 from tritonstack.base.extras import install_command, pip_command
+from tritonstack.base.files import only_one
 from tritonstack.base.paths import Project, shipped
 from tritonstack.base.results import public
 from tritonstack.operate.shared.session import Reporter, Session
