@@ -29,6 +29,9 @@ from tritonstack.triton import TritonInstallation
 from tritonstack.triton.errors import TritonFailedError, TritonRequestError
 from tritonstack.triton.processor_time import processor_seconds
 
+if TYPE_CHECKING:
+    from model_build.exporters.framework import Framework
+
 # Compare repositories with the same model in different layouts: CPU time per request in a real Triton. Only
 # the server that will run the artifact knows what a layout costs: its backends, batches, and transfers
 # between processes. Callers ask concurrently, so that Triton batches as it does under load. CPU time hardly
@@ -153,9 +156,6 @@ def _send(client: InvocationClient, requests: Sequence[EncodedRequest], callers:
     with ThreadPoolExecutor(callers) as pool:
         return sum(pool.map(ask, range(callers)))
 
-
-if TYPE_CHECKING:
-    from model_build.exporters.framework import Framework
 
 LEAST_SAVING = 1.15
 """How many times less CPU time a layout must need to be preferred. Far above the measurement error."""

@@ -24,6 +24,9 @@ from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.triton_options import Batching
 from tritonstack.files.records.manifests import EnvironmentReport, TensorSpec
 
+if TYPE_CHECKING:
+    from model_build.exporters.framework import Framework
+
 SERVED = Path(served.__file__).parent
 TOKENIZER_CODE = SERVED / "text_tokenizer.py"
 PASSAGE_CODE = SERVED / "passage_tokenizer.py"
@@ -93,9 +96,6 @@ def add_preparer(
         cache_dir=cache_dir,
     )
 
-
-if TYPE_CHECKING:
-    from model_build.exporters.framework import Framework
 
 AnyFramework = TypeVar("AnyFramework", bound="Framework")
 ENCODER = "model"
