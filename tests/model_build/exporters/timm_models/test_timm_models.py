@@ -16,7 +16,7 @@ from model_build.exporters.timm_models.framework import timm_preparation
 from model_build.exporters.timm_models.loading import import_timm
 from model_build.graphs.running import GraphSession
 from tests.model_build import frameworks
-from tests.model_build.exporters.test_image_tasks import noise, request, served
+from tests.model_build.exporters.test_tasks import noise, request, served
 from tests.model_build.frameworks import TRUSTED, change_json
 from tests.model_build.tiny_timm import save_timm_model, shared_cache
 
