@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_build.checking import archive_checks as serving_check
+from model_build.checking import archive_checks
 from model_build.checking.archive_checks import AGAIN, HOSTED_AS, READY_WITHIN_S, ServingCheck
 from model_build.checking.served_model import SEVERAL_REMEDY, WHOLE_LOG, ServingReport
 from model_build.data import Case, batches, rows_of
@@ -314,9 +314,9 @@ def test_small_artifacts_are_loaded_in_both_hosting_modes_at_once(tmp_path, monk
         return really(server, method, path, **rest)
 
     monkeypatch.setattr(TritonServer, "request", request)
-    monkeypatch.setattr(serving_check, "available_memory", lambda: serving_check.MEMORY_FOR_BOTH)
+    monkeypatch.setattr(archive_checks, "available_memory", lambda: archive_checks.MEMORY_FOR_BOTH)
     if not at_once:
-        monkeypatch.setattr(serving_check, "SMALL_BYTES", 0)
+        monkeypatch.setattr(archive_checks, "SMALL_BYTES", 0)
     served = serve(write_repository(tmp_path / "repository"), tmp_path)
     # Two outputs of each case alone, twice at once, and in multi-model hosting.
     assert served.parity.cases == 2 * (2 + 4 + 2)

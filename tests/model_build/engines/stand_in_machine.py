@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.checking import archive_checks as serving_check
+from model_build.checking import archive_checks
 from model_build.engines import machine
 from model_build.store.archive import PackedArchive
 from tritonstack.facts.releases import RELEASES
@@ -64,12 +64,12 @@ def simulated_server(home: Path, server: Path, monkeypatch: pytest.MonkeyPatch, 
     backend.mkdir()
     shutil.copyfile(STAND_IN.with_name("stand_in_tensorrt.py"), backend / "model.py")
     (backend / "capability").write_text(capability)
-    real = serving_check.unpack_own
+    real = archive_checks.unpack_own
 
     def unpack_for_the_processor(packed: PackedArchive, folder: Path) -> None:
         real(packed, folder)
         for config in folder.glob("*/config.pbtxt"):
             config.write_text(config.read_text().replace("KIND_GPU", "KIND_CPU"))
 
-    monkeypatch.setattr(serving_check, "unpack_own", unpack_for_the_processor)
+    monkeypatch.setattr(archive_checks, "unpack_own", unpack_for_the_processor)
     return home

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model_build.environments import wheels as fetched_packages
+from model_build.environments import wheels
 from model_build.environments.wheels import fetched_versions, unpack_packages
 from model_build.errors import EnvironmentBuildError
 from tritonstack.base.paths import find_project
@@ -31,7 +31,7 @@ def serve_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | 
         calls.extend(requirements)
         return (wheel,)
 
-    monkeypatch.setattr(fetched_packages, "fetch_wheels", fetch)
+    monkeypatch.setattr(wheels, "fetch_wheels", fetch)
     return calls
 
 
@@ -63,7 +63,7 @@ def test_without_a_package_index(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(EnvironmentBuildError, match=r"timm==[0-9.]+, torchvision==") as caught:
-        unpack_packages(fetched_packages.TIMM, cache_dir=tmp_path)
+        unpack_packages(wheels.TIMM, cache_dir=tmp_path)
     assert str(tmp_path) in (caught.value.remedy or "")
     assert "pythons" not in (caught.value.remedy or "")
     assert not list(tmp_path.rglob("*.whl"))

@@ -12,9 +12,7 @@ import pytest
 from model_build.checking.parity import report_of
 from model_build.data import Case, ExportedGraph, ServableGraph
 from model_build.errors import ExportError, ParityError
-from model_build.graphs import eight_bits, levels, precision
-from model_build.graphs import onnx_files as onnx_file
-from model_build.graphs import precision as candidates
+from model_build.graphs import eight_bits, levels, onnx_files, precision
 from model_build.graphs.eight_bits import to_calibrated_int8, to_dynamic_int8, to_int8_for_tensorrt
 from model_build.graphs.levels import FP32, INT8, steps_out_of_range, to_fp16
 from model_build.graphs.onnx_files import make_readable
@@ -228,7 +226,7 @@ def test_auto_serves_bf16_if_it_is_the_fastest(graph, monkeypatch):
     def timed(sessions: dict[str, Any], *_: Any, **__: Any) -> dict[str, dict[str, float]]:
         return {name: {"1x16": times[name]} for name in sessions}
 
-    monkeypatch.setattr(candidates, "time_graphs", timed)
+    monkeypatch.setattr(precision, "time_graphs", timed)
     monkeypatch.setattr(precision, "computes_bf16", lambda: True)  # else it is not tried
     servable = settle(graph, answered(graph), precision="auto")
     assert (servable.backend, servable.precision) == ("openvino", "bf16")
@@ -390,7 +388,7 @@ def test_weights_too_large_for_protobuf_are_stored_as_external_data(convert, tmp
     onnx.save(
         onnx.load(small.file), graph.file, save_as_external_data=True, location="weights", size_threshold=0
     )
-    monkeypatch.setattr(onnx_file, "INLINE_LIMIT", 100)
+    monkeypatch.setattr(onnx_files, "INLINE_LIMIT", 100)
     monkeypatch.setattr(eight_bits, "INLINE_LIMIT", 100)
     cases = answered(graph)
     converted = convert(graph, tmp_path / "made", cases)

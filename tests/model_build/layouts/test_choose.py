@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from model_build.errors import ServingError, SilentModelError
-from model_build.layouts import choose as code
+from model_build.layouts import choose
 from model_build.layouts.choose import LayoutTime, choose_layout
 from model_build.progress import BuildSteps
 from tritonstack.triton.errors import TritonEndedError, TritonFailedError, TritonTimeoutError
@@ -23,7 +23,7 @@ REQUEST = {"X": np.zeros((1, 1), np.int64)}
 
 def time_layouts(
     fails: Exception | None, after: int, monkeypatch: pytest.MonkeyPatch, *, times: int = 1_000_000
-) -> dict[str, code.LayoutTime]:
+) -> dict[str, choose.LayoutTime]:
     """Measure one good layout, and one that fails after so many requests, and so many times."""
     clock, requests, failures = itertools.count(), itertools.count(), itertools.count(1)
 
@@ -36,10 +36,10 @@ def time_layouts(
         ask = post if repository.name == "bad" else lambda *_: None
         yield SimpleNamespace(server=SimpleNamespace(pid=1), post=ask)
 
-    monkeypatch.setattr(code, "served_repository", served)
-    monkeypatch.setattr(code, "processor_seconds", lambda _: float(next(clock)))
-    monkeypatch.setattr(code, "ROUND_S", 0.0)
-    return code.time_layouts(
+    monkeypatch.setattr(choose, "served_repository", served)
+    monkeypatch.setattr(choose, "processor_seconds", lambda _: float(next(clock)))
+    monkeypatch.setattr(choose, "ROUND_S", 0.0)
+    return choose.time_layouts(
         {"bad": Path("bad"), "good": Path("good")},
         [REQUEST],
         entry="m",
@@ -63,14 +63,14 @@ def test_a_layout_may_fail_at_any_request(error, after, monkeypatch):
     times = time_layouts(error, after, monkeypatch)
     bad = times["bad"]
     assert (bad.milliseconds, bad.violation) == (None, error.message)
-    assert times["good"] == code.LayoutTime(31.25)
+    assert times["good"] == choose.LayoutTime(31.25)
 
 
 def test_a_silent_process_is_measured_again(monkeypatch):
     """An overloaded machine must not decide the layout."""
     silent = SilentModelError("no heartbeat", remedy="-")
     times = time_layouts(silent, 40, monkeypatch, times=1)
-    assert times == dict.fromkeys(("bad", "good"), code.LayoutTime(31.25))
+    assert times == dict.fromkeys(("bad", "good"), choose.LayoutTime(31.25))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_silent_process_is_measured_again(monkeypatch):
 )
 def test_slow_models_have_fewer_callers(seconds, callers):
     """32 requests of 4 seconds would exceed the time limit of the last one."""
-    assert code._callers(seconds) == callers
+    assert choose._callers(seconds) == callers
 
 
 CHEAP, DEAR = LayoutTime(1.0), LayoutTime(1.3)
@@ -93,8 +93,8 @@ class Served:
     ) -> None:
         self.times, self.kind = times, kind
         self.lines: list[str] = []
-        tried = {name: code._Trial(SimpleNamespace(name=name), time, 7) for name, time in times.items()}
-        monkeypatch.setattr(code, "_timed", lambda *_: tried)
+        tried = {name: choose._Trial(SimpleNamespace(name=name), time, 7) for name, time in times.items()}
+        monkeypatch.setattr(choose, "_timed", lambda *_: tried)
 
     def choose(self, recorded: str | None = None) -> Any:
         layouts = {name: SimpleNamespace(name=name) for name in self.times}

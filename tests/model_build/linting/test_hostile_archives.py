@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_build.errors import ResourceError
-from model_build.linting import check as opening
+from model_build.linting import check
 from tests.model_build.linting.given_repositories import (
     CUT,
     PYTHON,
@@ -72,19 +72,19 @@ def test_entries_that_are_not_allowed(tmp_path, private, member, message):
 
 
 def test_the_list_of_entries_that_are_not_allowed_ends(tmp_path):
-    file = archive(tmp_path, *(entry(f"../{number}") for number in range(opening.LISTED_ENTRIES + 9)))
-    assert len(findings(file)) == opening.LISTED_ENTRIES + 1
+    file = archive(tmp_path, *(entry(f"../{number}") for number in range(check.LISTED_ENTRIES + 9)))
+    assert len(findings(file)) == check.LISTED_ENTRIES + 1
 
 
 def test_an_archive_made_to_fill_disks(tmp_path, private, monkeypatch):
-    monkeypatch.setattr(opening, "SMALL_BYTES", 1 << 16)
+    monkeypatch.setattr(check, "SMALL_BYTES", 1 << 16)
     file = archive(tmp_path, entry("scores/1/zeros", size=50_000_000))
     assert_finding(file, "error TS410 {path} - size limit")
     assert list(private.iterdir()) == []
 
 
 def test_a_full_disk_is_no_finding(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "free_space", lambda folder: 1000)
+    monkeypatch.setattr(check, "free_space", lambda folder: 1000)
     with pytest.raises(ResourceError, match="0 MiB") as caught:
         findings(archive(tmp_path, entry("scores/1/weights", size=1 << 20)))
     assert "TMPDIR" in (caught.value.remedy or "")
