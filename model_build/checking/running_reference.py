@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from model_build.data import Array
-
+Array = NDArray[Any]  # the child imports no other module of this package
 Arrays = Mapping[str, Array]
 WITHIN_S = 1800.0
 FAILED = 3

@@ -337,3 +337,12 @@ def test_a_reference_gets_bytes_as_they_are(tmp_path):
     ((answer,),) = ask_reference(tmp_path, "ref.py:answer", [request])
     assert answer["size"].tolist() == [[len(SOUND)]]
     assert answer["same"].tolist() == [[SOUND]]
+
+
+def test_a_reference_runs_in_a_process_without_the_build(tmp_path):
+    """Its environment may have NumPy alone."""
+    (tmp_path / "ref.py").write_text(
+        "import sys\n\n\ndef answer(request):\n    return {'imported': ['model_build' in sys.modules]}\n"
+    )
+    ((answer,),) = ask_reference(tmp_path, "ref.py:answer", [{"x": np.zeros(1)}])
+    assert answer["imported"].tolist() == [False]
