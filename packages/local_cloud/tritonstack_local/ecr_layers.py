@@ -40,7 +40,7 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
 @dataclass(frozen=True)
-class LayerRepository:
+class _Repository:
     """A repository; `made` distinguishes repositories re-created under the same name."""
 
     scope: Scope
@@ -48,14 +48,13 @@ class LayerRepository:
     made: str
 
     @classmethod
-    def made_at(cls, scope: Scope, name: str, moment: datetime) -> LayerRepository:
+    def made_at(cls, scope: Scope, name: str, moment: datetime) -> _Repository:
         """Round the time to milliseconds, as in the API."""
         utc = moment.astimezone(UTC) if moment.tzinfo else moment
         return cls(scope, name, utc.replace(tzinfo=None).isoformat(timespec="milliseconds"))
 
     @property
     def bucket(self) -> str:
-        """The bucket of its region."""
         return f"prod-{self.scope.region}-starport-layer-bucket"
 
     @property
@@ -67,11 +66,9 @@ class LayerRepository:
         return f"{self.scope.account}/{self.name}//"
 
     def layer(self, digest: str) -> dict[str, str]:
-        """Return bucket and key of a layer."""
         return {"Bucket": self.bucket, "Key": f"{self.prefix}{self.made}/{digest}"}
 
     def missing(self, digests: list[str]) -> ServiceError:
-        """Return the error for missing layers."""
         return ServiceError(
             "LayersNotFoundException",
             f"Layers with digests '[{', '.join(digests)}]' required for pushing image into repository with "
@@ -83,14 +80,13 @@ class LayerRepository:
 class _Upload:
     """A layer being uploaded, in an unnamed file, which never outlives the process."""
 
-    repository: LayerRepository
+    repository: _Repository
     file: BufferedRandom
     parts: list[int] = field(default_factory=list)
     """The sizes of received parts."""
 
     @property
     def last_byte(self) -> int:
-        """The index of the last received byte; -1 before the first."""
         return sum(self.parts) - 1
 
     def read(self, size: int = -1) -> bytes:
@@ -98,7 +94,7 @@ class _Upload:
         return self.file.read(size)
 
 
-class EcrLayers:
+class _Layers:
     """All layers of this cloud. Uploads are lost on restart; on AWS they expire."""
 
     def __init__(self, *, clients: Clients, folder: Path) -> None:
@@ -107,7 +103,7 @@ class EcrLayers:
         self._folder = folder
         self._uploads: dict[str, _Upload] = {}
 
-    def size(self, repository: LayerRepository, digest: str) -> int | None:
+    def size(self, repository: _Repository, digest: str) -> int | None:
         """Return the size of a layer of a repository; None if it has none."""
         try:
             return int(self._s3(repository).head_object(**repository.layer(digest))["ContentLength"])
@@ -115,7 +111,6 @@ class EcrLayers:
             return None
 
     def check(self, scope: Scope, request: Fields) -> Fields:
-        """Check which layers exist in a repository."""
         repository = self._repository(scope, request)
         layers: list[dict[str, Any]] = []
         failures = []
@@ -160,7 +155,6 @@ class EcrLayers:
         return {"uploadId": upload_id, "partSize": _PART_SIZE}
 
     def upload(self, scope: Scope, request: Fields) -> Fields:
-        """Store the next part."""
         upload = self._upload(scope, request)
         blob = base64.b64decode(request["layerPartBlob"])
         first, last = request["partFirstByte"], request["partLastByte"]
@@ -206,7 +200,7 @@ class EcrLayers:
             raise ServiceError("UploadNotFoundException", message)
         return upload
 
-    def _repository(self, scope: Scope, request: Fields) -> LayerRepository:
+    def _repository(self, scope: Scope, request: Fields) -> _Repository:
         name, registry = request["repositoryName"], request.get("registryId", scope.account)
         if registry != scope.account:
             raise ServiceError(
@@ -219,18 +213,18 @@ class EcrLayers:
             (repository,) = ecr.describe_repositories(repositoryNames=[name])["repositories"]
         except ClientError as error:
             raise ServiceError(aws_error_code(error), aws_error_message(error)) from error
-        return LayerRepository.made_at(scope, name, repository["createdAt"])
+        return _Repository.made_at(scope, name, repository["createdAt"])
 
-    def _s3(self, repository: LayerRepository) -> Any:
+    def _s3(self, repository: _Repository) -> Any:
         return self._clients.client("s3", Scope(AWS_OWN_ACCOUNT, repository.scope.region))
 
 
-_ACTIONS: Mapping[str, Callable[[EcrLayers, Scope, Fields], Fields]] = {
-    "BatchCheckLayerAvailability": EcrLayers.check,
-    "GetDownloadUrlForLayer": EcrLayers.link,
-    "InitiateLayerUpload": EcrLayers.initiate,
-    "UploadLayerPart": EcrLayers.upload,
-    "CompleteLayerUpload": EcrLayers.complete,
+_ACTIONS: Mapping[str, Callable[[_Layers, Scope, Fields], Fields]] = {
+    "BatchCheckLayerAvailability": _Layers.check,
+    "GetDownloadUrlForLayer": _Layers.link,
+    "InitiateLayerUpload": _Layers.initiate,
+    "UploadLayerPart": _Layers.upload,
+    "CompleteLayerUpload": _Layers.complete,
 }
 OFFERED = frozenset(_ACTIONS)
 _put_image = ECRBackend.put_image
@@ -238,7 +232,7 @@ _put_image = ECRBackend.put_image
 
 def create_app(*, clients: Clients, folder: Path) -> ControlPlane:
     """Create the application, and let moto's images require their layers."""
-    layers = EcrLayers(clients=clients, folder=folder)
+    layers = _Layers(clients=clients, folder=folder)
 
     def put_image(
         backend: Any,
@@ -263,12 +257,12 @@ def create_app(*, clients: Clients, folder: Path) -> ControlPlane:
     return ControlPlane(service=SERVICE, actions=actions)
 
 
-def _check_layers(layers: EcrLayers, backend: Any, name: str, manifest: str) -> None:
+def _check_layers(layers: _Layers, backend: Any, name: str, manifest: str) -> None:
     held = backend.repositories.get(name)
     if held is None:
         return  # moto says so
     scope = Scope(backend.account_id, backend.region_name)
-    repository = LayerRepository.made_at(scope, name, held.created_at)
+    repository = _Repository.made_at(scope, name, held.created_at)
     try:
         digests = [layer["digest"] for layer in parse_json(manifest).get("layers", ())]
     except (ValueError, AttributeError, TypeError, KeyError):

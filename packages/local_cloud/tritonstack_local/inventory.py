@@ -6,14 +6,13 @@ Resources that moto creates in every account (managed policies, a default VPC) a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from moto.core.base_backend import BackendDict
 from moto.core.common_models import BaseModel
 
 from tritonstack_local.cloudformation.records import Stack
-from tritonstack_local.scope import AWS_OWN_ACCOUNT
+from tritonstack_local.scope import AWS_OWN_ACCOUNT, Scope
 
 # moto classes that are not resources of an account: built-in, sessions, or parts of other resources.
 _LEFT_OUT = {
@@ -23,46 +22,30 @@ _LEFT_OUT = {
 }
 
 
-@dataclass(frozen=True)
-class InventoryItem:
-    """One resource. KMS keys pending deletion are included and marked."""
-
-    service: str
-    type: str
-    id: str
-    account: str
-    region: str
-    pending_deletion: bool = False
-
-    def described(self) -> dict[str, str | bool]:
-        """Return the item as JSON shows it."""
-        return {key: value for key, value in vars(self).items() if value is not False}
+Item = dict[str, str | bool]
+"""One resource, as JSON shows it. KMS keys pending deletion are included and marked."""
 
 
-def inventory(stacks: Iterable[Stack]) -> list[InventoryItem]:
+def inventory(stacks: Iterable[Stack]) -> list[Item]:
     """List every stack, and every resource that moto's services hold."""
-    items = {*_stacks(stacks), *_resources()}
-    return sorted(items, key=lambda item: (item.account, item.region, item.service, item.type, item.id))
-
-
-def _stacks(stacks: Iterable[Stack]) -> Iterator[InventoryItem]:
-    for stack in stacks:
-        place = stack.identity
-        yield InventoryItem("cloudformation", "Stack", place.name, place.account, place.region)
-
-
-def _resources() -> Iterator[InventoryItem]:
-    for services in _services():
-        for account, region, backend in list(services.iter_backends()):
-            if account == AWS_OWN_ACCOUNT:
-                continue
-            for kind, name, pending in _held(services.service_name, backend):
-                yield InventoryItem(services.service_name, kind, name, account, region, pending)
-
-
-def _services() -> list[BackendDict[Any]]:
+    items = [("cloudformation", "Stack", it.identity.name, it.identity.scope, False) for it in stacks]
     backends: list[BackendDict[Any]] = BackendDict._instances  # type: ignore[misc]
-    return list(backends)
+    for services in list(backends):
+        service = services.service_name
+        for account, region, backend in list(services.iter_backends()):
+            for kind, name, pending in _held(service, backend) if account != AWS_OWN_ACCOUNT else ():
+                items.append((service, kind, name, Scope(account, region), pending))
+    return [
+        {
+            "service": service,
+            "type": kind,
+            "id": name,
+            "account": scope.account,
+            "region": scope.region,
+            **({"pending_deletion": True} if pending else {}),
+        }
+        for service, kind, name, scope, pending in sorted(set(items), key=lambda item: (item[3], *item[:3]))
+    ]
 
 
 def _held(service: str, backend: Any) -> Iterator[tuple[str, str, bool]]:

@@ -222,8 +222,7 @@ class LocalCloud:
 
     def _inventory(self, caller: Caller) -> Response:
         """List all resources to the cloud's own account, and to other accounts only their own."""
-        items: list[Mapping[str, object]] = []
-        items += (item.described() for item in inventory(self._cloudformation.stacks()))
+        items: list[Mapping[str, object]] = [*inventory(self._cloudformation.stacks())]
         for own in (self._sagemaker, self._autoscaling, self._codebuild):
             items += own.inventory()
         if caller.account != self._account_id:

@@ -28,7 +28,7 @@ _DEFAULTS: Fields = {
     "timeoutInMinutes": 60,
     "queuedTimeoutInMinutes": 480,
 }
-# Field of the request -> overridden field.
+# Field of the request -> _overridden field.
 _OVERRIDES = {
     "sourceVersion": ("sourceVersion",),
     "sourceTypeOverride": ("source", "type"),
@@ -146,7 +146,7 @@ class CodeBuildActions:
     def start_build(self, scope: Scope, request: Fields) -> Fields:
         """Start a build, or return the one started with the same token."""
         project = self._project(scope, request["projectName"])
-        settings = overridden(project.fields, request)
+        settings = _overridden(project.fields, request)
         with self._starting:
             earlier = self._with_token(scope, request)
             if earlier is not None:
@@ -240,7 +240,7 @@ ACTIONS: Mapping[str, Callable[[CodeBuildActions, Scope, Fields], Fields]] = {
 }
 
 
-def overridden(fields: Fields, request: Fields) -> dict[str, Any]:
+def _overridden(fields: Fields, request: Fields) -> dict[str, Any]:
     """Return a project's fields with a request's overrides; variables are merged by name."""
     settings = dict(fields)
     for name, (field, *members) in _OVERRIDES.items():

@@ -64,7 +64,7 @@ _UNUSABLE = (
 )
 
 
-def fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
+def _fetch_source(s3: Any, source: Mapping[str, Any], version: str | None, *, to: Path, scratch: Path) -> str:
     """Download a source to a folder; return its version."""
     to.mkdir(parents=True)
     if source["type"] == "NO_SOURCE":
@@ -87,12 +87,12 @@ def _fetch_archive(s3: Any, bucket: str, key: str, version: str | None, *, to: P
     with archive.open("wb") as file:
         for chunk in answer["Body"].iter_chunks(_CHUNK):
             file.write(chunk)
-    unpack(archive, to)
+    _unpack(archive, to)
     archive.unlink()
     return str(answer.get("VersionId") or f"{_ARN}{bucket}/{key}")
 
 
-def unpack(archive: Path, to: Path) -> None:
+def _unpack(archive: Path, to: Path) -> None:
     """Unpack a zip archive with file modes; reject paths outside the folder."""
     with zipfile.ZipFile(archive) as files:
         for member in files.infolist():
@@ -204,7 +204,7 @@ class BuildRun:
         """Download the sources, and read the buildspec."""
         s3, settings = self._services.clients.client("s3", self._scope), self._settings
         scratch = self._folder / "tmp"
-        version = fetch_source(
+        version = _fetch_source(
             s3, settings["source"], settings.get("sourceVersion"), to=self._source, scratch=scratch
         )
         self._journal.change(lambda build: replace(build, source_version=version or None))
