@@ -114,7 +114,10 @@ class AlarmEvaluator:
         spec = alarm.spec
         span = spec.span(now, self._time_scale)
         versions = tuple(METRICS.version(alarm.scope, metric) for metric in spec.metrics)
-        if self._seen.get(key) == (span, versions, alarm.state, alarm.configuration):
+        # Without values in its windows, an alarm is decided once for all later ones.
+        is_idle = all(METRICS.newest(alarm.scope, metric) < span.start for metric in spec.metrics)
+        inputs = (None if is_idle else span, versions, alarm.configuration)
+        if self._seen.get(key) == (*inputs, alarm.state):
             return
         decision = decide(spec.observe(alarm.scope, span), spec.condition)
         if decision is not None and decision.state != alarm.state:
@@ -123,7 +126,7 @@ class AlarmEvaluator:
                 "alarm %s of %s: from %s to %s: %s", alarm.name, alarm.scope, alarm.state, decision.state, why
             )
             alarm.move(decision.state, reason=why, at=now, on_change=self.notify)
-        self._seen[key] = (span, versions, alarm.state, alarm.configuration)
+        self._seen[key] = (*inputs, alarm.state)
 
     def _repeat_scaling(self, key: tuple[Scope, str], alarm: AlarmRecord, now: float) -> None:
         """Trigger scaling policies again, a minute after the last time in the same state."""
