@@ -11,8 +11,8 @@ from model_build.recipes import recipe_for
 from tritonstack.base.error_kinds import MissingProgramError, PackagesError
 from tritonstack.base.errors import FileViolation, UsageError, reject
 from tritonstack.base.yaml import Document
+from tritonstack.files.model.backend_rules import OPENVINO, openvino_violations
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.model.openvino_rules import OPENVINO, openvino_violations
 from tritonstack.files.model.recipes import PythonRecipe
 from tritonstack.files.model.tensorrt import VERSION_COMPATIBLE
 from tritonstack.files.sources.contents import numpy_violations

@@ -10,13 +10,12 @@ A pure function of the commit: no call to AWS, no clock, no random name.
 
 import aws_cdk as cdk
 
-from stacks.delivery import DeliveryStack
-from stacks.delivery_target import delivery_target
+from stacks.delivery import DeliveryStack, delivery_target
 from stacks.environment import add_environment
 from stacks.pipeline import PipelineStack, line_of
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.paths import Project, find_project
-from tritonstack.files.environment.expiry import EXPIRES, OWNER, moment_text, parse_moment, tag_text
+from tritonstack.files.environment.tags import EXPIRES, OWNER, moment_text, parse_moment, tag_text
 from tritonstack.files.environment.templates import RESERVED, Instance, Template
 from tritonstack.files.loading import ProjectFiles
 from tritonstack.files.project.workspace import Workspace

@@ -63,8 +63,10 @@ def delivery_folder() -> Path:
 
 def add_delivery_stack(app: cdk.App, name: str, project: Project | None = None) -> None:
     """Add one of the delivery stacks to an app."""
-    from stacks.delivery import DeliveryStack  # slow
-    from stacks.delivery_target import delivery_target
+    from stacks.delivery import (
+        DeliveryStack,  # slow
+        delivery_target,
+    )
     from stacks.pipeline import PipelineStack, line_of
     from tritonstack.base.paths import Project
 

@@ -15,7 +15,7 @@ from model_build.data import Case, ExportedGraph
 from model_build.errors import EngineError, ExportError
 from model_build.graphs.eight_bits import to_int8_for_tensorrt
 from model_build.graphs.onnx_files import save_converted
-from tritonstack.files.model.tensorrt_rules import INT64, Version, newest_opset, tensor_types
+from tritonstack.files.model.backend_rules import INT64, Version, newest_opset, tensor_types
 from tritonstack.files.model.tolerance import Precision
 from tritonstack.files.records.manifests import TensorSpec
 

@@ -23,9 +23,9 @@ from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.facts.releases import RELEASES, TritonRelease
 from tritonstack.facts.targets import Target, hardware_of, release_of
+from tritonstack.files.model.backend_rules import capability_violations, tensorrt_violations
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tensorrt import TensorRT
-from tritonstack.files.model.tensorrt_rules import capability_violations, tensorrt_violations
 from tritonstack.files.model.tolerance import Precision
 
 PLAN_NAME = "model.plan"

@@ -1,7 +1,7 @@
 """Build trtexec's command line for the TensorRT of a Triton release.
 
 trtexec rejects unknown flags; this module omits them per version (see
-tritonstack/files/model/tensorrt_rules.py). Flags set fp16, int8, and bf16; fp32 turns TensorFloat-32 off.
+tritonstack/files/model/backend_rules.py). Flags set fp16, int8, and bf16; fp32 turns TensorFloat-32 off.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model_build.errors import EngineError
+from tritonstack.files.model.backend_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tensorrt import Profile, Range, Shapes, TensorRT
-from tritonstack.files.model.tensorrt_rules import EXPLICIT_PROFILES, PRECISION_IN_GRAPH, Version
 from tritonstack.files.model.tolerance import Precision
 from tritonstack.files.records.manifests import TensorSpec
 

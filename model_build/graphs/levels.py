@@ -31,7 +31,7 @@ from model_build.graphs.eight_bits import (
 from model_build.graphs.onnx_files import save_converted
 from model_build.graphs.openvino_session import OpenVinoSession, computes_bf16
 from model_build.graphs.running import GraphSession, LoadedGraph
-from tritonstack.files.model.openvino_rules import OPENVINO
+from tritonstack.files.model.backend_rules import OPENVINO
 from tritonstack.files.model.tolerance import Precision
 
 # fp16 graphs for GPUs: weights and computation in half precision. Inputs and outputs keep their types. Nodes

@@ -26,8 +26,8 @@ from model_build.progress import BuildSteps
 from tritonstack.base.error_kinds import UnavailableOptionError
 from tritonstack.base.files import folder_bytes
 from tritonstack.facts.targets import Target
+from tritonstack.files.model.backend_rules import openvino_violations
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.model.openvino_rules import openvino_violations
 from tritonstack.files.model.tolerance import ModelTolerance
 from tritonstack.files.records.manifests import RECORDED, CandidateReport, ParityReport
 

@@ -30,8 +30,8 @@ from tritonstack.base.source_files import copy_from
 from tritonstack.base.yaml import Document, Violation, suggest
 from tritonstack.facts.targets import Target
 from tritonstack.facts.threads import graph_instances
+from tritonstack.files.model.backend_rules import OPENVINO
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.model.openvino_rules import OPENVINO
 from tritonstack.files.model.triton_options import Batching, TritonOptions
 from tritonstack.files.records.manifests import TensorSpec
 

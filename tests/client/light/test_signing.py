@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tritonstack.client.light.boto3_bridge import Boto3Bridge, Boto3Settings
-from tritonstack.client.light.signing import RequestSigner, RequestTemplate
+from tritonstack.client.light.connections import RequestSigner, RequestTemplate
 
 PRINTABLE = st.text(st.sampled_from(string.ascii_letters + string.digits + " /.-_=;,+%&\t\"'é漢"), min_size=1)
 HEADER = PRINTABLE.map(str.strip).filter(bool)
@@ -146,7 +146,7 @@ def test_the_signing_key_follows_the_day_and_the_secret(monkeypatch):
     signatures = set()
     for day, secret in [(1, "a"), (2, "a"), (2, "b"), (1, "a")]:
         moment = f"2026010{day}T000000Z"
-        monkeypatch.setattr("tritonstack.client.light.signing.strftime", lambda *_, moment=moment: moment)
+        monkeypatch.setattr("tritonstack.client.light.connections.strftime", lambda *_, moment=moment: moment)
         credentials = ReadOnlyCredentials("A", secret, None)
         _, headers, _ = parsed(signer.message(template, body=b"", by=credentials))
         request = AWSRequest("POST", "http://h/", headers={"host": "h"}, data=b"")

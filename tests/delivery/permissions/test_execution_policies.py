@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from stacks.delivery import DeliveryStack
-from stacks.delivery_target import delivery_target
+from stacks.delivery import DeliveryStack, delivery_target
 from tests.delivery.delivery_project import DEV, PROD
 from tests.delivery.permissions.iam import listed, within
 from tests.delivery.permissions.resources import executing

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from stacks.delivery import DeliveryStack
-from stacks.delivery_target import delivery_target
+from stacks.delivery import DeliveryStack, delivery_target
 from tests.delivery.delivery_project import PROD, REGION
 from tests.delivery.permissions.iam import may, roles, within
 from tests.delivery.permissions.resources import (

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from stacks.delivery_target import delivery_target
+from stacks.delivery import delivery_target
 from stacks.environment import add_environment
 from tests.delivery.delivery_project import DEV, REGION
 from tests.delivery.permissions.iam import may, requested, within

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stacks.delivery_target import delivery_target
+from stacks.delivery import delivery_target
 from tests.delivery.delivery_project import DEV, PROD, TOOLS
 from tests.delivery.permissions.iam import roles, trusts_job, trusts_role
 

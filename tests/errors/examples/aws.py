@@ -19,7 +19,7 @@ from tritonstack.client.failures import invocation_error
 from tritonstack.client.light import LightRuntime
 from tritonstack.constructs.model_data import instance_named
 from tritonstack.files.environment.environment import EnvironmentSpec
-from tritonstack.files.environment.expiry import parse_moment
+from tritonstack.files.environment.tags import parse_moment
 from tritonstack.files.records import comparing
 from tritonstack.operate.deploy.bootstrap import lacks_bootstrap
 from tritonstack.operate.destroy.deletion import _delete

@@ -9,7 +9,7 @@ import pytest
 from tests.projects import edit
 from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.paths import Project
-from tritonstack.files.environment.expiry import (
+from tritonstack.files.environment.tags import (
     has_expired,
     moment_text,
     parse_lifetime,

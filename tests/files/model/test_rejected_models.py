@@ -13,9 +13,9 @@ from tests.files.one_endpoint import names
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import load_document
 from tritonstack.facts.releases import RELEASES
+from tritonstack.files.model.backend_rules import tensorrt_violations
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tensorrt import TensorRT
-from tritonstack.files.model.tensorrt_rules import tensorrt_violations
 from tritonstack.files.model.triton_options import Batching
 
 USUAL: dict[str, Any] = {

@@ -24,9 +24,9 @@ from tritonstack.base.errors import InvalidFilesError, UsageError
 from tritonstack.base.yaml import Document, load_document
 from tritonstack.facts.releases import RELEASES
 from tritonstack.facts.targets import parse_target
+from tritonstack.files.model.backend_rules import EXPLICIT_PROFILES, tensorrt_violations
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tensorrt import Profile, Range, Shapes, TensorRT
-from tritonstack.files.model.tensorrt_rules import EXPLICIT_PROFILES, tensorrt_violations
 from tritonstack.files.records.manifests import TensorSpec
 
 SHAPES = {"ids": [Range(opt=4, max=4), Range(opt=12, max=24)]}

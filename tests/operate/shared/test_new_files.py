@@ -22,7 +22,7 @@ from tritonstack.cli.main import run
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.scaffold.insertion import insert_endpoint
+from tritonstack.files.scaffold.commented_yaml import insert_endpoint
 from tritonstack.files.scaffold.model_files import (
     PLACEHOLDER_IMAGE,
     PLACEHOLDERS,

@@ -24,8 +24,7 @@ from botocore.utils import get_environ_proxies, normalize_url_path
 
 from tritonstack.base.http import HttpReply
 from tritonstack.client.errors import UnsupportedSettingError
-from tritonstack.client.light.connections import Route
-from tritonstack.client.light.signing import FrozenCredentials, RequestSigner, RequestTemplate
+from tritonstack.client.light.connections import FrozenCredentials, RequestSigner, RequestTemplate, Route
 
 OPERATION = "InvokeEndpoint"
 EVENT = f"sagemaker-runtime.{OPERATION}"

@@ -14,8 +14,12 @@ from botocore.exceptions import BotoCoreError, ParamValidationError
 
 from tritonstack.base.http import HttpReply
 from tritonstack.client.light.boto3_bridge import Boto3Bridge, Boto3Settings
-from tritonstack.client.light.connections import BrokenBodyError, LoopConnections, ThreadConnections
-from tritonstack.client.light.signing import RequestTemplate
+from tritonstack.client.light.connections import (
+    BrokenBodyError,
+    LoopConnections,
+    RequestTemplate,
+    ThreadConnections,
+)
 
 _TEMPLATES = 1024
 

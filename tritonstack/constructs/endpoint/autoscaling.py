@@ -16,8 +16,7 @@ from tritonstack.constructs.endpoint.scaling_plan import (
     scaling_plans,
 )
 from tritonstack.constructs.monitoring.endpoint_alarms import add_alarm
-from tritonstack.constructs.monitoring.metrics import Metric
-from tritonstack.constructs.monitoring.monitored import Monitored
+from tritonstack.constructs.monitoring.monitored import Metric, Monitored
 from tritonstack.files.endpoint.endpoint import ServingOptions
 from tritonstack.files.endpoint.scaling import Scaling
 

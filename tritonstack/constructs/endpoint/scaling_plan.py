@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import AlarmPlan
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     Metric,
+    Monitored,
+    MonitoredVariant,
     Series,
     copy_metric,
     machine_metric,
     queue_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.files.endpoint.endpoint import Components, ServingOptions
 from tritonstack.files.endpoint.scaling import (
     DAYS,

@@ -14,8 +14,10 @@ from functools import partial
 from typing import Any, Literal
 
 from tritonstack.base import naming
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
+    Monitored,
+    MonitoredVariant,
     Series,
     copy_metric,
     machine_metric,
@@ -23,7 +25,6 @@ from tritonstack.constructs.monitoring.metrics import (
     request_metric,
     traffic,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import LogCount, log_count
 from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack.files.endpoint.rollouts import AlarmId

@@ -16,14 +16,15 @@ from constructs import Construct
 
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import AlarmPlan, endpoint_alarms
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
     Metric,
+    Monitored,
+    MonitoredVariant,
     Series,
     request_metric,
     traffic,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
 

@@ -12,14 +12,15 @@ from tritonstack.base import naming
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring import widgets as charts
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
+    Monitored,
+    MonitoredVariant,
     Series,
     machine_metric,
     queue_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.constructs.monitoring.triton_log import ERROR_LINES, LogCount, log_count
 from tritonstack.constructs.monitoring.widgets import (
     Annotation,

@@ -16,8 +16,7 @@ from constructs import Construct
 from tritonstack.base import naming
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring import widgets as charts
-from tritonstack.constructs.monitoring.metrics import MICROSECONDS_PER_MS, Series, request_metric
-from tritonstack.constructs.monitoring.monitored import Monitored
+from tritonstack.constructs.monitoring.monitored import MICROSECONDS_PER_MS, Monitored, Series, request_metric
 from tritonstack.constructs.monitoring.widgets import (
     MOST_METRICS,
     Line,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tritonstack.constructs.monitoring.metrics import Metric, Series
-from tritonstack.constructs.monitoring.monitored import Monitored
+from tritonstack.constructs.monitoring.monitored import Metric, Monitored, Series
 
 _NAMESPACE = "Tritonstack"
 

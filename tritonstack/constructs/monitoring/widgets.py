@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
     Metric,
+    Monitored,
+    MonitoredVariant,
     Series,
     copy_metric,
     machine_metric,
     request_metric,
     traffic,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 
 WIDTH = 24
 """The number of columns of a dashboard."""

@@ -8,9 +8,9 @@ from tritonstack.base.error_kinds import EndpointMismatchError, InstanceTypeErro
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.facts.container_variables import ADDITIONAL_ARGS
 from tritonstack.files.endpoint.endpoint import EndpointSpec
+from tritonstack.files.model.backend_rules import capability_violations, tensorrt_violations
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tensorrt import VERSION_COMPATIBLE, TensorRT
-from tritonstack.files.model.tensorrt_rules import capability_violations, tensorrt_violations
 from tritonstack.files.project.workspace import EnvironmentFiles, ServedModel
 
 

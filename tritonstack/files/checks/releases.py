@@ -9,8 +9,8 @@ from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
 from tritonstack.facts.container_variables import GENERATING, INFERENCE_TYPE, SINCE
 from tritonstack.files.endpoint.endpoint import EndpointSpec, MultiModelEndpoint
+from tritonstack.files.model.backend_rules import OPENVINO_SINCE
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.model.openvino_rules import OPENVINO_SINCE
 from tritonstack.files.model.recipes import PythonRecipe, TreesRecipe
 from tritonstack.files.project.workspace import EnvironmentFiles, ServedModel
 from tritonstack.files.records.manifests import split_choice

@@ -25,7 +25,7 @@ from tritonstack.base.yaml import (
 )
 from tritonstack.facts.region_features import ConfirmedFeatures
 from tritonstack.files.environment.environment import AccountId, PolicyName, RegionName
-from tritonstack.files.environment.expiry import Lifetime
+from tritonstack.files.environment.tags import Lifetime
 
 _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")

@@ -37,7 +37,7 @@ from tritonstack.base.yaml import (
     suggest,
 )
 from tritonstack.files.environment.environment import EnvironmentSpec
-from tritonstack.files.environment.expiry import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
+from tritonstack.files.environment.tags import EXPIRES, LEASE_TAGS, OWNER, PURPOSE, Lifetime, tag_text
 
 Value = bool | int | float | str
 """Allowed parameter types."""

@@ -12,8 +12,8 @@ from tritonstack.base.error_kinds import (
 )
 from tritonstack.base.source_files import TRUST_EXTERNAL, leaves_folder
 from tritonstack.base.yaml import Violation
+from tritonstack.files.model.backend_rules import openvino_violations
 from tritonstack.files.model.fields import ModelFields
-from tritonstack.files.model.openvino_rules import openvino_violations
 from tritonstack.files.model.recipes import HuggingFaceRecipe
 from tritonstack.files.model.triton_options import QueuePolicy
 

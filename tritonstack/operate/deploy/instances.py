@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tritonstack.base.error_kinds import CommandLineError, UnusableNameError
-from tritonstack.files.environment.expiry import (
+from tritonstack.files.environment.tags import (
     LifetimeError,
     moment_text,
     parse_lifetime,

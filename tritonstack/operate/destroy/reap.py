@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import Internal, Shown, public
-from tritonstack.files.environment.expiry import EXPIRES, OWNER, LifetimeError, has_expired, parse_moment
+from tritonstack.files.environment.tags import EXPIRES, OWNER, LifetimeError, has_expired, parse_moment
 from tritonstack.operate.destroy.environment import OnUpdate, destroy_environment
 from tritonstack.operate.destroy.retained import orphaned
 from tritonstack.operate.shared.aws import AWS_ERRORS, Cloud, CloudAccessError, in_parallel

@@ -14,7 +14,7 @@ from tritonstack.base.error_kinds import (
 )
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.files.environment.environment import EnvironmentSpec
-from tritonstack.files.environment.expiry import moment_text, parse_lifetime, parse_moment
+from tritonstack.files.environment.tags import moment_text, parse_lifetime, parse_moment
 from tritonstack.files.project.build_machines import CodeBuildMachine, ProcessingMachine, list_build_machines
 from tritonstack.files.project.names import require_known
 from tritonstack.operate.jobs.jobs import JobState, event_text, parse_event

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from tritonstack.base.errors import TritonstackError
 from tritonstack.facts.advisories.published import advisories_of
 from tritonstack.files.endpoint.variants import Variant
-from tritonstack.files.environment.expiry import OWNER
 from tritonstack.files.environment.promotion import DAYS, PromotionSpec
+from tritonstack.files.environment.tags import OWNER
 from tritonstack.files.loading import ProjectFiles
 from tritonstack.files.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
 from tritonstack.files.project.workspace import Workspace

@@ -22,8 +22,7 @@ from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.loading import ProjectFiles, load_models, load_workspace
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.project.names import environment_names
-from tritonstack.files.scaffold.commented_yaml import commented_yaml
-from tritonstack.files.scaffold.insertion import insert_endpoint
+from tritonstack.files.scaffold.commented_yaml import commented_yaml, insert_endpoint
 from tritonstack.files.scaffold.model_files import RECIPES, SOURCELESS, NewModel, model_texts
 
 SOURCE_FOLDER = "source"

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from tritonstack.base.results import Internal, Key, Rounded, public
-from tritonstack.constructs.monitoring.metrics import (
+from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
     Metric,
+    Monitored,
+    MonitoredVariant,
     machine_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.monitored import Monitored, MonitoredVariant
 from tritonstack.operate.shared.aws import metric_query
 from tritonstack_sizing.errors import NoMeasurementsError
 from tritonstack_sizing.simulation.simulation import ScalingRun
