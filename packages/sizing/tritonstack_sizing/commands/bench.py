@@ -26,6 +26,7 @@ from tritonstack.cli.selection import (
 )
 from tritonstack.operate.invoke.request_inputs import GivenInputs
 from tritonstack.operate.shared.output_files import require_output, write_output
+from tritonstack_sizing.commands import number_option
 from tritonstack_sizing.loads.bench import (
     Benchmark,
     BenchPlan,
@@ -35,7 +36,7 @@ from tritonstack_sizing.loads.bench import (
     plan_bench,
 )
 from tritonstack_sizing.loads.bench import bench as measure
-from tritonstack_sizing.option_ranges import LEVEL_S, RATES, SPEEDS, TIMEOUTS_S, USERS
+from tritonstack_sizing.option_ranges import RANGES
 
 _PERCENTS = (50.0, 90.0, 99.0, 99.9)
 
@@ -59,14 +60,12 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     duration: Annotated[
         float | None,
-        typer.Option(
-            min=LEVEL_S[0], max=LEVEL_S[1], help="Time of each level; 30 by default.", metavar="SECONDS"
-        ),
+        number_option("--duration", "Time of each level; 30 by default.", "SECONDS"),
     ] = None,
     even: Annotated[bool, typer.Option("--even", help="Send a rate evenly instead of at random.")] = False,
     speed: Annotated[
         float,
-        typer.Option(min=SPEEDS[0], max=SPEEDS[1], help="Send a trace or replay faster.", metavar="FACTOR"),
+        number_option("--speed", "Send a trace or replay faster.", "FACTOR"),
     ] = 1.0,
     inputs: InputsOption = None,
     data: DataOption = None,
@@ -74,9 +73,7 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     variant: Annotated[str | None, typer.Option(help="The variant; by default, by weight.")] = None,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=TIMEOUTS_S[0], max=TIMEOUTS_S[1], help="Longest wait for an answer.", metavar="SECONDS"
-        ),
+        number_option("--timeout", "Longest wait for an answer.", "SECONDS"),
     ] = 65.0,
     seed: SeedOption = 1,
     save: Annotated[Path | None, typer.Option(help="Write the result to a file.", metavar="FILE")] = None,
@@ -108,10 +105,8 @@ def bench(  # noqa: PLR0913, PLR0917 - each is an option of the command
     for file in filter(None, (save, plot)):
         require_output(file)
     options = LoadOptions(
-        users=[
-            int(number) for number in _numbers("--users", users, least=USERS[0], most=USERS[1], whole=True)
-        ],
-        rates=_numbers("--rate", rate, least=RATES[0], most=RATES[1]),
+        users=[int(number) for number in _numbers("--users", users, whole=True)],
+        rates=_numbers("--rate", rate),
         trace=trace,
         replay=None if replay is None else parse_period(replay),
         seconds=duration,
@@ -165,10 +160,11 @@ def _save_unanswered(state: Context, error: NoAnswersError, save: Path | None) -
             state.output.note(write_error.message)
 
 
-def _numbers(option: str, text: str | None, *, least: float, most: float, whole: bool = False) -> list[float]:
+def _numbers(option: str, text: str | None, *, whole: bool = False) -> list[float]:
     """Parse the numbers of an option, separated by commas, or raise CommandLineError."""
     if text is None:
         return []
+    least, most = RANGES[option]
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:

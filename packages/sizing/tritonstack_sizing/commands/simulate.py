@@ -21,8 +21,8 @@ from tritonstack.cli.selection import (
     SeedOption,
 )
 from tritonstack.operate.shared.output_files import require_output, write_output
+from tritonstack_sizing.commands import number_option
 from tritonstack_sizing.loads.bench import parse_period
-from tritonstack_sizing.option_ranges import FACTORS, STARTS_S
 from tritonstack_sizing.simulation.options import (
     SimulationOptions,
     parse_begin,
@@ -64,22 +64,14 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     factor: Annotated[
         float,
-        typer.Option(min=FACTORS[0], max=FACTORS[1], help="So many times the requests.", metavar="FACTOR"),
+        number_option("--factor", "So many times the requests.", "FACTOR"),
     ] = 1.0,
     provisioning: Annotated[
-        float,
-        typer.Option(
-            min=STARTS_S[0], max=STARTS_S[1], help="Time until a new instance starts.", metavar="SECONDS"
-        ),
+        float, number_option("--provisioning", "Time until a new instance starts.", "SECONDS")
     ] = 240.0,
     loading: Annotated[
         float | None,
-        typer.Option(
-            min=STARTS_S[0],
-            max=STARTS_S[1],
-            help="Time to load the model; by the artifact's size by default.",
-            metavar="SECONDS",
-        ),
+        number_option("--loading", "Time to load the model; by the artifact's size by default.", "SECONDS"),
     ] = None,
     rollout_at: Annotated[
         list[str] | None, typer.Option(help="Update the endpoint at this time, such as 2h.", metavar="TIME")

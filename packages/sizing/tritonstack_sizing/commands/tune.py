@@ -17,14 +17,7 @@ from tritonstack.cli.rendering.tables import number_table
 from tritonstack.cli.selection import DataOption, InputsOption, ModelOption, PlotOption, SeedOption
 from tritonstack.operate.invoke.request_inputs import GivenInputs
 from tritonstack.operate.shared.output_files import require_output, write_output
-from tritonstack_sizing.option_ranges import (
-    LEAST_MINUTES,
-    LEAST_P99_MS,
-    RATES,
-    RUN_S,
-    RUNS,
-    USERS,
-)
+from tritonstack_sizing.commands import number_option
 from tritonstack_sizing.tuning.planning import (
     TuneOptions,
     TunePlan,
@@ -48,31 +41,17 @@ def tune(  # noqa: PLR0913, PLR0917 - each is an option of the command
         str | None,
         typer.Argument(help="An endpoint of the environment.", autocompletion=complete_endpoint),
     ] = None,
-    users: Annotated[
-        int, typer.Option(min=USERS[0], max=USERS[1], help="Closed loop with so many users.")
-    ] = 64,
+    users: Annotated[int, number_option("--users", "Closed loop with so many users.")] = 64,
     rate: Annotated[
-        float | None,
-        typer.Option(
-            min=RATES[0], max=RATES[1], help="Open loop: find the lowest p99 at this rate.", metavar="NUMBER"
-        ),
+        float | None, number_option("--rate", "Open loop: find the lowest p99 at this rate.", "NUMBER")
     ] = None,
     p99: Annotated[
-        float | None,
-        typer.Option(
-            min=LEAST_P99_MS, help="Find the highest throughput with a p99 up to this.", metavar="MS"
-        ),
+        float | None, number_option("--p99", "Find the highest throughput with a p99 up to this.", "MS")
     ] = None,
-    duration: Annotated[
-        float, typer.Option(min=RUN_S[0], max=RUN_S[1], help="Time of each run.", metavar="SECONDS")
-    ] = 12.0,
-    runs: Annotated[
-        int | None, typer.Option(min=RUNS[0], max=RUNS[1], help="Most runs.", metavar="NUMBER")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(min=LEAST_MINUTES, help="Most time of all runs.", metavar="MINUTES")
-    ] = None,
-    cores: Annotated[int | None, typer.Option(min=1, help="Cores for the server; by default all.")] = None,
+    duration: Annotated[float, number_option("tune --duration", "Time of each run.", "SECONDS")] = 12.0,
+    runs: Annotated[int | None, number_option("--runs", "Most runs.", "NUMBER")] = None,
+    budget: Annotated[float | None, number_option("--budget", "Most time of all runs.", "MINUTES")] = None,
+    cores: Annotated[int | None, number_option("--cores", "Cores for the server; by default all.")] = None,
     texts: Annotated[Path | None, typer.Option(help="Texts to send, one per line.", metavar="FILE")] = None,
     inputs: InputsOption = None,
     data: DataOption = None,

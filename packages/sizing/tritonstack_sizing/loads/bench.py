@@ -50,15 +50,7 @@ from tritonstack_sizing.loads.sending import (
     open_loop,
     run_loop,
 )
-from tritonstack_sizing.option_ranges import (
-    LEVEL_S,
-    RATES,
-    SPEEDS,
-    TIMEOUTS_S,
-    USERS,
-    require_range,
-    require_seed,
-)
+from tritonstack_sizing.option_ranges import require_ranges
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 _SCALED_OUT_S = 15 * 60
@@ -110,14 +102,14 @@ class LoadOptions:
     """The start of the random numbers: the same number gives the same arrivals."""
 
     def __post_init__(self) -> None:
-        for users in self.users:
-            require_range("--users", users, *USERS)
-        for rate in self.rates:
-            require_range("--rate", rate, *RATES)
-        require_range("--duration", self.seconds, *LEVEL_S)
-        require_range("--speed", self.speed, *SPEEDS)
-        require_range("--timeout", self.timeout_s, *TIMEOUTS_S)
-        require_seed(self.seed)
+        require_ranges(
+            *(("--users", users) for users in self.users),
+            *(("--rate", rate) for rate in self.rates),
+            ("--duration", self.seconds),
+            ("--speed", self.speed),
+            ("--timeout", self.timeout_s),
+            ("--seed", self.seed),
+        )
         rate, seconds = max(self.rates, default=0.0), self.seconds or _DEFAULT_S
         if rate * seconds > MAX_REQUESTS:
             raise CommandLineError(

@@ -13,10 +13,9 @@ from tritonstack.base import naming
 from tritonstack.base.error_kinds import CommandLineError, NotRecordedError
 from tritonstack.base.files import short_digest
 from tritonstack.files.endpoint.endpoint import MultiModelEndpoint
-from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event, LoadTest, RecordedLevel, TouchedArtifact
 from tritonstack.operate.invoke.invoke import ModelRequest
-from tritonstack.operate.shared.aws import Cloud, explain_denied
+from tritonstack.operate.shared.aws import explain_denied
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.revisions import Revision, revision_of
 from tritonstack.operate.shared.running import SERVING
@@ -59,22 +58,6 @@ class InstanceWatch:
                 self.failure = error
 
 
-_P99 = 99.0
-
-
-@dataclass(frozen=True)
-class MeasuredArtifact:
-    """An artifact and what serves it."""
-
-    endpoint: str
-    """The endpoint, by its name in the environment file."""
-    variant: str
-    component: str | None
-    touched: TouchedArtifact
-    multi_model: bool
-    """Whether each request names the artifact; otherwise the endpoint's model does."""
-
-
 @dataclass(frozen=True)
 class ServingInstances:
     """What a variant runs, as SageMaker reports it."""
@@ -98,18 +81,12 @@ class _MeasuredLevel:
 class LoadRecorder:
     """Records the load test that follows; it has checked that the endpoint serves the artifact."""
 
-    cloud: Cloud
-    workspace: Workspace
-    artifact: MeasuredArtifact
+    request: ModelRequest
+    variant: str
+    artifact: TouchedArtifact
     instances: ServingInstances
     revision: Revision
     levels: list[_MeasuredLevel] = field(default_factory=list)
-
-    @classmethod
-    def open(cls, cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> LoadRecorder:
-        """Check what the endpoint serves; raise NotRecordedError if it is another artifact."""
-        instances = _read_instances(cloud, workspace, artifact)
-        return cls(cloud, workspace, artifact, instances, revision_of(workspace))
 
     def measure(self, send: Callable[[], LoadRun], *, rate: float | None, is_trace: bool) -> LoadRun:
         """Send a level of load, and count the instances meanwhile.
@@ -129,7 +106,8 @@ class LoadRecorder:
 
         Raise NotRecordedError if the endpoint changed meanwhile.
         """
-        now = _read_instances(self.cloud, self.workspace, self.artifact)
+        now = _read_instances(self.request, self.variant, self.artifact)
+        workspace = self.request.workspace
         if now != self.instances:
             raise NotRecordedError(
                 f"{self._full_name} was updated during the load test; the result is not recorded",
@@ -144,21 +122,21 @@ class LoadRecorder:
                 ) from level.watch.failure
         test = LoadTest(
             instance_type=now.instance_type,
-            real_instances=self.workspace.spec.real_instances,
+            real_instances=workspace.spec.real_instances,
             levels=tuple(map(_recorded, self.levels)),
         )
         event = new_event(
-            "load-tested", self.workspace, endpoints=(), note=_note(test), revision=self.revision
+            "load-tested", workspace, endpoints=(), note=_note(test), revision=self.revision
         ).model_copy(
             update={
-                "endpoints": (self.artifact.endpoint,),
-                "artifacts": (self.artifact.touched,),
+                "endpoints": (self.request.endpoint,),
+                "artifacts": (self.artifact,),
                 "load_test": test,
             }
         )
-        bucket = self.workspace.spec.artifact_bucket
+        bucket = workspace.spec.artifact_bucket
         try:
-            record_event(self.cloud, bucket, event)
+            record_event(self.request.cloud, bucket, event)
         except ClientError as error:
             raise NotRecordedError(
                 f"cannot record the load test of {self._full_name} in s3://{bucket}: {error}",
@@ -167,19 +145,44 @@ class LoadRecorder:
         return event
 
     def _counts(self) -> list[int]:
-        endpoint = self.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
+        endpoint = self.request.cloud.client("sagemaker").describe_endpoint(EndpointName=self._full_name)
         variants = {variant["VariantName"]: variant for variant in endpoint["ProductionVariants"]}
-        return counts_of(variants[self.artifact.variant])
+        return counts_of(variants[self.variant])
 
     @property
     def _full_name(self) -> str:
-        return self.workspace.spec.endpoint_name(self.artifact.endpoint)
+        return self.request.target.endpoint
 
 
-def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifact) -> ServingInstances:
-    """Return what a variant runs that serves an artifact now."""
-    full, deploy = workspace.spec.endpoint_name(artifact.endpoint), _deploy(workspace)
-    sagemaker = cloud.client("sagemaker")
+def open_recorder(request: ModelRequest) -> LoadRecorder:
+    """Return what records a load test of a request's target.
+
+    Raise UsageError if several variants answer, and NotRecordedError if the endpoint serves another
+    artifact than the lock names.
+    """
+    workspace, target = request.workspace, request.target
+    endpoint = workspace.spec.endpoints[request.endpoint]
+    answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
+    if target.variant is None and len(answering) > 1:
+        raise CommandLineError(
+            f"the endpoint {request.endpoint!r} has {len(answering)} variants, and --record measures one",
+            remedy=f"select one, for example --variant {next(iter(answering))}",
+        )
+    variant = answering[target.variant or next(iter(answering))]
+    artifact = TouchedArtifact(
+        model=target.model.name,
+        target=workspace.target_for(target.model.name, variant.instance) or "",
+        digest=request.digest,
+    )
+    instances = _read_instances(request, variant.name, artifact)
+    return LoadRecorder(request, variant.name, artifact, instances, revision_of(workspace))
+
+
+def _read_instances(request: ModelRequest, variant_name: str, artifact: TouchedArtifact) -> ServingInstances:
+    """Return what a variant runs; raise NotRecordedError if that is not the locked artifact."""
+    workspace, full = request.workspace, request.target.endpoint
+    deploy = f"run `tritonstack deploy {workspace.cli_arguments}` first, or omit --record"
+    sagemaker = request.cloud.client("sagemaker")
     with explain_denied("sagemaker"):
         try:
             endpoint: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=full)
@@ -196,34 +199,27 @@ def _read_instances(cloud: Cloud, workspace: Workspace, artifact: MeasuredArtifa
         config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
         variants = {production["VariantName"]: production for production in config["ProductionVariants"]}
         running = {production["VariantName"] for production in endpoint["ProductionVariants"]}
-        if artifact.variant not in variants or artifact.variant not in running:
-            raise NotRecordedError(f"{full} has no variant {artifact.variant!r}", remedy=deploy)
-        variant = variants[artifact.variant]
+        if variant_name not in variants.keys() & running:
+            raise NotRecordedError(f"{full} has no variant {variant_name!r}", remedy=deploy)
+        variant = variants[variant_name]
         model = variant.get("ModelName", "")
-        if artifact.component is not None:
-            component = sagemaker.describe_inference_component(InferenceComponentName=artifact.component)
+        if (name := request.target.component) is not None:
+            component = sagemaker.describe_inference_component(InferenceComponentName=name)
             model = component["Specification"]["ModelName"]
-        if not artifact.multi_model:
+        if not isinstance(workspace.spec.endpoints[request.endpoint], MultiModelEndpoint):
             url = sagemaker.describe_model(ModelName=model)["PrimaryContainer"]["ModelDataUrl"]
-            _require_artifact(url, full, artifact.touched, deploy)
+            if f"/{naming.artifact_prefix(artifact.model, artifact.digest)}/" not in url:
+                raise NotRecordedError(
+                    f"{full} serves {url}, and the lock names {artifact.model} "
+                    f"({short_digest(artifact.digest)})",
+                    remedy=deploy,
+                )
     return ServingInstances(endpoint["EndpointConfigName"], model, variant["InstanceType"])
 
 
 def _is_scaled(endpoint: Mapping[str, Any]) -> bool:
     """Return whether an update changes only the number of instances; others have a pending deployment."""
     return endpoint["EndpointStatus"] == "Updating" and "PendingDeploymentSummary" not in endpoint
-
-
-def _require_artifact(url: str, endpoint: str, locked: TouchedArtifact, deploy: str) -> None:
-    if f"/{naming.artifact_prefix(locked.model, locked.digest)}/" not in url:
-        raise NotRecordedError(
-            f"{endpoint} serves {url}, and the lock names {locked.model} ({short_digest(locked.digest)})",
-            remedy=deploy,
-        )
-
-
-def _deploy(workspace: Workspace) -> str:
-    return f"run `tritonstack deploy {workspace.cli_arguments}` first, or omit --record"
 
 
 def _recorded(level: _MeasuredLevel) -> RecordedLevel:
@@ -239,7 +235,7 @@ def _recorded(level: _MeasuredLevel) -> RecordedLevel:
         answers=int(run.latencies.sum()),
         failed_percent=round(run.failed_share * 100, 4),
         p50_ms=_rounded(latencies.get(50.0)),
-        p99_ms=_rounded(latencies.get(_P99)),
+        p99_ms=_rounded(latencies.get(99.0)),
         steady=run.steady,
     )
 
@@ -258,35 +254,3 @@ def _note(test: LoadTest) -> str:
     highest = max(level.highest_instances for level in test.levels)
     counts = f"{highest}" if lowest == highest else f"{lowest} to {highest}"
     return f"on {counts} x {test.instance_type}{'' if test.real_instances else ' (local cloud)'}: {levels}"
-
-
-def open_recorder(request: ModelRequest) -> LoadRecorder:
-    """Return what records a load test of a request's target.
-
-    Raise UsageError if several variants answer, and NotRecordedError if the endpoint serves another
-    artifact than the lock names.
-    """
-    workspace, target = request.workspace, request.target
-    endpoint = workspace.spec.endpoints[request.endpoint]
-    answering = {variant.name: variant for variant in endpoint.variants if not variant.shadow}
-    if target.variant is None and len(answering) > 1:
-        raise CommandLineError(
-            f"the endpoint {request.endpoint!r} has {len(answering)} variants, and --record measures one",
-            remedy=f"select one, for example --variant {next(iter(answering))}",
-        )
-    variant = answering[target.variant or next(iter(answering))]
-    return LoadRecorder.open(
-        request.cloud,
-        workspace,
-        MeasuredArtifact(
-            endpoint=request.endpoint,
-            variant=variant.name,
-            component=target.component,
-            touched=TouchedArtifact(
-                model=target.model.name,
-                target=workspace.target_for(target.model.name, variant.instance) or "",
-                digest=request.digest,
-            ),
-            multi_model=isinstance(endpoint, MultiModelEndpoint),
-        ),
-    )

@@ -210,6 +210,7 @@ class Autoscaler:
         self._plan = plan
         self._units = units
         self._delay_periods = delay_periods
+        """How long CloudWatch takes to publish a metric, in periods of the metric."""
         self._tracking = [self._tracked(tracked) for tracked in plan.tracked]
         self._stepping = [self._stepped(stepped) for stepped in plan.stepped]
         self._alarms = [

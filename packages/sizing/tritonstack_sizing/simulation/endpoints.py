@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -24,7 +24,6 @@ from tritonstack.operate.shared.session import Session
 from tritonstack_sizing.errors import NoMeasurementsError
 from tritonstack_sizing.loads.runs import load_runs
 from tritonstack_sizing.simulation.options import SimulationOptions
-from tritonstack_sizing.simulation.proposals import Settings
 from tritonstack_sizing.simulation.serving import (
     ModelCache,
     ServiceCurve,
@@ -34,6 +33,8 @@ from tritonstack_sizing.simulation.serving import (
 )
 from tritonstack_sizing.simulation.simulation import FleetPlan, PlannedUpdate, SimulationSetup, StartTimes
 
+Settings = Mapping[str, object]
+"""Keys of `scaling` in an environment file; None removes a key."""
 _REQUEST_TIMEOUT_S = 60.0
 """SageMaker ends a request after 60 seconds."""
 _QUEUED_TIMEOUT_S = 6 * 3600.0

@@ -59,7 +59,7 @@ class FluidQueues:
     def run(self, tick: int) -> TickLoad:
         """Serve the requests that arrive in a tick."""
         setup, instances, count = self._setup, len(self._levels), int(self._counts[tick])
-        most, before = setup.curve.capacity * TICK_S, self._waiting()
+        most = setup.curve.capacity * TICK_S
         if setup.queued:
             waiting = self._central + count
             served = min(waiting, instances * most)
@@ -73,22 +73,16 @@ class FluidQueues:
         else:
             refused, backlog = count, 0.0
         self._in_service[tick], self._refused[tick] = instances, refused
-        counted: float = count
-        if setup.counts_answers:
-            counted = before + count - refused - self._waiting()
         peak, busy = self._measures(count - refused, backlog, instances)
         return TickLoad(
             begin=tick * TICK_S,
-            requests=counted,
+            requests=count,
             instances=instances,
             unserved=refused,
             concurrency=peak,
             busy=busy,
             backlog=self._central + busy * instances * setup.curve.slots,
         )
-
-    def _waiting(self) -> float:
-        return self._central + (float(self._levels.sum()) if self._has_backlog else 0.0)
 
     def _fill(self, tick: int, count: int, most: float) -> int:
         """Give a tick's requests to the instances with the shortest queues; return how many are refused."""

@@ -14,15 +14,34 @@ from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
 from tritonstack.facts.scaling_rules import PROVISIONING_S
 from tritonstack_sizing.loads.bench import Period
-from tritonstack_sizing.option_ranges import FACTORS, STARTS_S, YEARS, require_range, require_seed
-from tritonstack_sizing.simulation.proposals import ScalingObjective
-from tritonstack_sizing.simulation.simulation import TimeWindow
+from tritonstack_sizing.option_ranges import require_range, require_ranges
+from tritonstack_sizing.simulation.simulation import ScalingRun, TimeWindow
 
 _LONGEST_S = 1e9
 _SECONDS = {
     unit: Decimal(length)
     for unit, length in {"ms": "0.001", "s": "1", "m": "60", "h": "3600", "d": "86400"}.items()
 }
+
+
+@dataclass(frozen=True)
+class ScalingObjective:
+    """What a policy must hold over the whole load."""
+
+    p99_ms: float | None = None
+    lost_share: float = 0.0
+    """The highest share of lost requests."""
+
+    def holds(self, run: ScalingRun) -> bool:
+        """Whether a result meets it."""
+        is_fast = self.p99_ms is None or (run.p99_ms is not None and run.p99_ms <= self.p99_ms)
+        return is_fast and run.lost_share <= self.lost_share
+
+    def describe(self) -> str:
+        """Return it in the form of the option."""
+        latency = "" if self.p99_ms is None else f"p99={_decimal(self.p99_ms):f}ms,"
+        lost = f"{_decimal(self.lost_share, times=100):f}%" if self.lost_share else "0"
+        return f"{latency}lost={lost}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +93,15 @@ class SimulationOptions:
                 "--history compares with what happened, and takes no --factor",
                 remedy="omit --factor, or save the load as a trace",
             )
-        require_range("--factor", self.factor, *FACTORS)
-        require_range("--provisioning", self.provisioning_s, *STARTS_S)
-        require_range("--loading", self.loading_s, *STARTS_S)
-        for at in self.rollouts:
-            require_range("--rollout-at", at, 0)
-        for window in self.no_capacity:
-            require_range("--no-capacity", window.begin, 0)
-            require_range("--no-capacity", window.end, 0)
-        if self.begin is not None:
-            require_range("--begin, year", self.begin.year, *YEARS)
-        require_seed(self.seed)
+        require_ranges(
+            ("--factor", self.factor),
+            ("--provisioning", self.provisioning_s),
+            ("--loading", self.loading_s),
+            *(("--rollout-at", at) for at in self.rollouts),
+            *(("--no-capacity", at) for window in self.no_capacity for at in (window.begin, window.end)),
+            ("--begin, year", None if self.begin is None else self.begin.year),
+            ("--seed", self.seed),
+        )
 
 
 def parse_objective(text: str) -> ScalingObjective:
@@ -155,3 +172,8 @@ def parse_begin(text: str) -> datetime:
 
 def _invalid(option: str, text: str, remedy: str) -> UsageError:
     return CommandLineError(f"{option} {text}: invalid value", remedy=remedy)
+
+
+def _decimal(value: float, *, times: int = 1) -> Decimal:
+    """Return the shortest decimal number of a float, times a number, without trailing zeros."""
+    return (Decimal(repr(value)) * times).normalize()

@@ -61,7 +61,7 @@ class RequestQueues:
         """The queue of an asynchronous endpoint."""
         self._end = 0.0
         """The end of the last tick."""
-        self._work_s, self._answered = 0.0, 0
+        self._work_s = 0.0
         self._inside = self._peak = 0
         """Requests in the instances now, and the most in this tick."""
         self._served: tuple[list[float], list[float]] = ([], [])
@@ -80,7 +80,7 @@ class RequestQueues:
         """Serve the requests that arrive in a tick."""
         begin, end = tick * TICK_S, (tick + 1) * TICK_S
         first, last = np.searchsorted(self._arrivals, (begin, end))
-        refused, self._work_s, self._answered = len(self._refused), 0.0, 0
+        refused, self._work_s = len(self._refused), 0.0
         self._pull(begin)
         self._inside = self._peak = sum(instance.outstanding for instance in self._instances)
         for number, arrived in enumerate(self._arrivals[first:last].tolist(), start=int(first)):
@@ -91,7 +91,7 @@ class RequestQueues:
         instances = self._instances
         return TickLoad(
             begin=begin,
-            requests=self._answered if self._setup.counts_answers else int(last - first),
+            requests=int(last - first),
             instances=len(instances),
             unserved=len(self._refused) - refused,
             concurrency=math.ceil(self._peak / max(1, len(instances))),
@@ -187,7 +187,6 @@ class RequestQueues:
                 continue
             instance.busy -= 1
             instance.outstanding -= 1
-            self._answered += 1
             self._inside -= not instance.removed
             if instance.waiting:
                 self._start(instance, instance.waiting.popleft(), when)

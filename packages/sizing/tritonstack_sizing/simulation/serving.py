@@ -194,8 +194,6 @@ class ServingSetup:
     queue_limit: int = 0
     """The most requests that wait on an instance; 0 means no limit."""
     cache: ModelCache | None = None
-    counts_answers: bool = False
-    """Whether a request counts as an invocation when it is answered, instead of when it arrives."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from tritonstack_sizing.simulation.history import (
     read_history,
 )
 from tritonstack_sizing.simulation.options import SimulationOptions
-from tritonstack_sizing.simulation.scaling_search import ProposedScaling, propose_scaling
+from tritonstack_sizing.simulation.proposals import ProposedScaling, propose_scaling
 from tritonstack_sizing.simulation.simulation import MOST_SLICES, ScalingRun, SimulatedSlice, simulate_scaling
 
 _HOUR_S = 3600

@@ -172,8 +172,6 @@ class SimulationSetup:
     price_per_hour: float | None = None
     units: Mapping[str, float] = field(default_factory=dict)
     """Value of utilization metrics per 1 % of an instance, such as the number of vCPUs."""
-    delay_periods: float = 1.0
-    """How long CloudWatch takes to publish a metric, in periods of the metric."""
     seed: int = 1
 
 
@@ -273,9 +271,7 @@ class _Run:
         begun = setup.initial if demand.instances is None else demand.instances
         initial = min(max(begun, lowest), highest)
         self._fleet = SimulatedFleet(setup.fleet, initial, initial)
-        self._scaler = (
-            None if plan is None else Autoscaler(plan, units=setup.units, delay_periods=setup.delay_periods)
-        )
+        self._scaler = None if plan is None else Autoscaler(plan, units=setup.units)
         ticks = len(demand.counts)
         self._desired = np.zeros(ticks, dtype=np.int64)
         self._in_service = np.zeros(ticks, dtype=np.int64)

@@ -31,16 +31,7 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.triton import TritonInstallation, find_installation, require_isolation
 from tritonstack_sizing.errors import SearchError
 from tritonstack_sizing.loads.sending import PreparedRequest
-from tritonstack_sizing.option_ranges import (
-    LEAST_MINUTES,
-    LEAST_P99_MS,
-    RATES,
-    RUN_S,
-    RUNS,
-    USERS,
-    require_range,
-    require_seed,
-)
+from tritonstack_sizing.option_ranges import require_ranges
 from tritonstack_sizing.tuning.search import Search, default_runs
 from tritonstack_sizing.tuning.search_folders import (
     RunRecord,
@@ -77,14 +68,16 @@ class TuneOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        require_range("--p99", self.objective.p99_ms, LEAST_P99_MS)
-        require_range("--rate", self.objective.rate, *RATES)
-        require_range("--users", self.users, *USERS)
-        require_range("--duration", self.seconds, *RUN_S)
-        require_range("--runs", self.most_runs, *RUNS)
-        require_range("--budget", None if self.budget_s is None else self.budget_s / 60, LEAST_MINUTES)
-        require_range("--cores", self.cores, 1)
-        require_seed(self.seed)
+        require_ranges(
+            ("--p99", self.objective.p99_ms),
+            ("--rate", self.objective.rate),
+            ("--users", self.users),
+            ("tune --duration", self.seconds),
+            ("--runs", self.most_runs),
+            ("--budget", None if self.budget_s is None else self.budget_s / 60),
+            ("--cores", self.cores),
+            ("--seed", self.seed),
+        )
 
 
 @dataclass(frozen=True)
