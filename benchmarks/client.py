@@ -11,14 +11,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.client_stub import EMBEDDING
-from tests.tls import write_certificate
+from tests.tls import server_context, write_certificate
 from tritonstack.client import EndpointClient
-from tritonstack.client.codec import JSON_CONTENT_TYPE, Array
+from tritonstack.client.codec import JSON_CONTENT_TYPE, Array, content_type_for
 from tritonstack.client.light import LightRuntime
 
 TEXT = "A man is eating food."
 INPUTS: Mapping[str, Any] = {"TEXT": np.array([[TEXT]], dtype=np.object_)}
 BASELINE = "boto3, JSON"
 WARM_UP = 50
-AsyncCall = Callable[[], Awaitable[Array]]
 CONCURRENT = 16
+EMBEDDING = np.random.default_rng(20240917).standard_normal((1, 384)).astype(np.float32)
 
 
 def main() -> None:
@@ -60,14 +60,56 @@ def main() -> None:
 
 @contextmanager
 def stub(certificate: Path) -> Iterator[str]:
-    """Yield the URL of the server."""
-    command = [sys.executable, "-m", "benchmarks.client_stub", str(certificate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None  # noqa: S101  for the type checker
-        try:
-            yield f"https://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
+    """Yield the URL of a server in another process."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve_stub, args=(certificate, theirs), daemon=True)
+    process.start()
+    try:
+        yield f"https://127.0.0.1:{ours.recv()}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def serve_stub(certificate: Path, port: Connection) -> None:
+    """Serve until killed; send the port once it listens."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    server.socket = server_context(certificate).wrap_socket(server.socket, server_side=True)
+    port.send(server.server_port)
+    server.serve_forever()
+
+
+class Stub(BaseHTTPRequestHandler):
+    """Answer a request in JSON with JSON, and any other one in Triton's binary form."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        """Send the embedding with the headers that SageMaker sends."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        data, output = EMBEDDING.tobytes(), {"name": "embedding", "datatype": "FP32", "shape": [1, 384]}
+        if self.headers["Content-Type"] == JSON_CONTENT_TYPE:
+            body = _header({**output, "data": EMBEDDING.ravel().tolist()})
+            content_type = JSON_CONTENT_TYPE
+        else:
+            header = _header({**output, "parameters": {"binary_data_size": len(data)}})
+            body, content_type = header + data, content_type_for(len(header))
+        self.send_response(200)
+        self.send_header("x-Amzn-Requestid", "5b0f7a52-7b06-4a32-9d35-d0f2f4a6b1c3")
+        self.send_header("x-Amzn-Invoked-Production-Variant", "AllTraffic")
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the server's own name
+        """Log nothing."""
+
+
+def _header(output: Mapping[str, object]) -> bytes:
+    return json.dumps({"model_name": "minilm", "model_version": "1", "outputs": [output]}).encode()
 
 
 def measured_transports(url: str, certificate: Path) -> dict[str, Callable[[int], float]]:
@@ -78,17 +120,14 @@ def measured_transports(url: str, certificate: Path) -> dict[str, Callable[[int]
     light_runtime = LightRuntime(session=session, **options)
     through_boto3 = EndpointClient(endpoint_name="e", runtime=runtime)
     light = EndpointClient(endpoint_name="e", runtime=light_runtime)
-    light_calls = partial(client_calls, light, light_runtime)
     at_once = f"asyncio, {CONCURRENT} at once"
     return {
         BASELINE: partial(spent_in_a_thread, partial(json_call, runtime)),
         "boto3, binary": partial(spent_in_a_thread, partial(call, through_boto3)),
-        f"boto3, binary, {at_once}": partial(
-            spent_in_asyncio, partial(client_calls, through_boto3, None), CONCURRENT
-        ),
+        f"boto3, binary, {at_once}": partial(spent_in_asyncio, through_boto3, None, CONCURRENT),
         "light, binary": partial(spent_in_a_thread, partial(call, light)),
-        "light, binary, asyncio": partial(spent_in_asyncio, light_calls, 1),
-        f"light, binary, {at_once}": partial(spent_in_asyncio, light_calls, CONCURRENT),
+        "light, binary, asyncio": partial(spent_in_asyncio, light, light_runtime, 1),
+        f"light, binary, {at_once}": partial(spent_in_asyncio, light, light_runtime, CONCURRENT),
     }
 
 
@@ -106,18 +145,6 @@ def call(client: EndpointClient) -> Array:
     return client.infer(INPUTS)["embedding"]
 
 
-@asynccontextmanager
-async def client_calls(client: EndpointClient, runtime: LightRuntime | None) -> AsyncIterator[AsyncCall]:
-    """Yield a function that calls with this project's client."""
-
-    async def one() -> Array:
-        return (await client.ainfer(INPUTS))["embedding"]
-
-    yield one
-    if runtime is not None:
-        await runtime.aclose()
-
-
 def spent_in_a_thread(action: Callable[[], Array], calls: int) -> float:
     """Return the CPU time per call of sequential calls."""
     for _ in range(WARM_UP):
@@ -129,24 +156,26 @@ def spent_in_a_thread(action: Callable[[], Array], calls: int) -> float:
 
 
 def spent_in_asyncio(
-    opened: Callable[[], AbstractAsyncContextManager[AsyncCall]], concurrent: int, calls: int
+    client: EndpointClient, light: LightRuntime | None, concurrent: int, calls: int
 ) -> float:
     """Return the CPU time per call of coroutines that each call in sequence."""
 
+    async def coroutine(count: int) -> None:
+        for _ in range(count):
+            answer = await client.ainfer(INPUTS)
+            assert np.array_equal(answer["embedding"], EMBEDDING)  # noqa: S101
+
     async def measure() -> float:
-        async with opened() as client:
+        async def together(count: int) -> None:
+            await asyncio.gather(*(coroutine(count) for _ in range(concurrent)))
 
-            async def coroutine(count: int) -> None:
-                for _ in range(count):
-                    assert np.array_equal(await client(), EMBEDDING)  # noqa: S101
-
-            async def together(count: int) -> None:
-                await asyncio.gather(*(coroutine(count) for _ in range(concurrent)))
-
-            await together(-(-WARM_UP // concurrent))
-            begin, each = time.process_time(), calls // concurrent
-            await together(each)
-            return (time.process_time() - begin) / (each * concurrent) * 1000
+        await together(-(-WARM_UP // concurrent))
+        begin, each = time.process_time(), calls // concurrent
+        await together(each)
+        spent = time.process_time() - begin
+        if light is not None:
+            await light.aclose()
+        return spent / (each * concurrent) * 1000
 
     return asyncio.run(measure())
 

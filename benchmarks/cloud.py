@@ -3,8 +3,7 @@
     python -m benchmarks.cloud [--rounds 5] [--requests 500]
 
 The baseline is moto's own server, started alternately and measured in the same way. Invocations are timed at
-the bare tritonserver, at the cloud over plain HTTP, and through boto3, which has a cost of its own; the three
-alternate.
+the bare tritonserver and through boto3, alternately.
 """
 
 from __future__ import annotations
@@ -22,21 +21,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import boto3
 import numpy as np
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.footprint import footprint, idle_processor
 from benchmarks.measuring import WARM_UP, stopwatch
 from model_build.store.archive import pack
 from tritonstack.base.paths import find_project
 from tritonstack.triton import TritonServer, find_installation
+from tritonstack.triton.processor_time import processor_seconds, tree
 from tritonstack_local import process
 from tritonstack_local.settings import CloudSettings
 
@@ -105,8 +100,8 @@ def starting(folder: Path, rounds: int) -> Iterator[Row]:
             with start(folder / f"{number}-{kind}") as started:
                 times[kind].append(started.seconds)
                 if number == rounds - 1:
-                    idle.append((f"{kind}: memory, idle", str(footprint(started.pid))))
-                    idle.append((f"{kind}: CPU, idle", idle_processor(started.pid, seconds=IDLE_S)))
+                    idle.append((f"{kind}: memory, idle", memory(started.pid)))
+                    idle.append((f"{kind}: CPU, idle", idle_processor(started.pid)))
     for kind, elapsed in times.items():
         seconds = f"{statistics.median(elapsed):.2f} s, best {min(elapsed):.2f}, worst {max(elapsed):.2f}"
         yield f"{kind}: start to ready", seconds
@@ -166,16 +161,17 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
     """Measure the memory of one endpoint, and the cloud's overhead per request."""
     repository = write_repository(folder / "repository")
     with started_cloud(folder / "serving") as started, bare_triton(folder, repository) as triton:
-        keys = Credentials(started.variables["AWS_ACCESS_KEY_ID"], started.variables["AWS_SECRET_ACCESS_KEY"])
-        session = boto3.Session(keys.access_key, keys.secret_key, region_name=REGION)
+        variables = started.variables
+        session = boto3.Session(
+            variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"], region_name=REGION
+        )
         archive = folder / "model.tar.gz"
         pack(repository, archive)
-        deploy(session, started.url, archive, QUIET)
-        yield "the cloud: memory, one endpoint in service", str(footprint(started.pid))
-        yield "the cloud: CPU, one endpoint in service", idle_processor(started.pid, seconds=IDLE_S)
+        deploy(session, started.url, archive)
+        yield "the cloud: memory, one endpoint in service", memory(started.pid)
+        yield "the cloud: CPU, one endpoint in service", idle_processor(started.pid)
         requesters = {
             "bare tritonserver": lambda: triton.request("POST", "/invocations", body=BODY).status,
-            "the cloud, plain HTTP": asking_plainly(started.url, keys),
             "the cloud, boto3": asking_with_boto3(session, started.url),
         }
         times = taking_turns(requesters, requests)
@@ -184,6 +180,22 @@ def serving(folder: Path, requests: int) -> Iterator[Row]:
         median, slow = statistics.median(elapsed), np.percentile(elapsed, 99)
         more = "" if median == baseline else f", {median - baseline:+.1f} ms"
         yield f"an invocation: {name}", f"p50 {median:.1f} ms, p99 {slow:.1f} ms{more}"
+
+
+def memory(pid: int) -> str:
+    """Return the resident memory of a process and its descendants; shared pages count once (PSS)."""
+    rollups = (Path(f"/proc/{process}/smaps_rollup").read_text() for process in tree(pid))
+    kib = sum(
+        int(line.split()[1]) for text in rollups for line in text.splitlines() if line.startswith("Pss:")
+    )
+    return f"{kib / 1024:.0f} MiB"
+
+
+def idle_processor(pid: int) -> str:
+    """Return the share of one core that an idle process tree uses."""
+    before = processor_seconds(pid)
+    time.sleep(IDLE_S)
+    return f"{(processor_seconds(pid) - before) / IDLE_S * 100:.1f} % of a core"
 
 
 def taking_turns(requesters: dict[str, Callable[[], int]], requests: int) -> dict[str, list[float]]:
@@ -200,24 +212,6 @@ def taking_turns(requesters: dict[str, Callable[[], int]], requests: int) -> dic
     return times
 
 
-def asking_plainly(url: str, keys: Credentials) -> Callable[[], int]:
-    """Call InvokeEndpoint over a kept-alive connection, signed once."""
-    path = f"/endpoints/{NAME}/invocations"
-    request = AWSRequest("POST", url + path, data=BODY, headers={"Content-Type": JSON})
-    SigV4Auth(keys, "sagemaker", REGION).add_auth(request)
-    headers = dict(request.headers.items())
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(str(address.hostname), address.port)
-
-    def ask() -> int:
-        connection.request("POST", path, body=BODY, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-    return ask
-
-
 def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
     """Call InvokeEndpoint through boto3."""
     runtime = session.client("sagemaker-runtime", endpoint_url=url)
@@ -231,27 +225,25 @@ def asking_with_boto3(session: boto3.Session, url: str) -> Callable[[], int]:
 
 
 @contextmanager
-def bare_triton(
-    folder: Path, repository: Path, environment: Mapping[str, str] = QUIET
-) -> Iterator[TritonServer]:
+def bare_triton(folder: Path, repository: Path) -> Iterator[TritonServer]:
     """Start the same server with the same model, without a cloud in front of it."""
     server_dir = find_project(Path(__file__).parent).server_dir
     with TritonServer.start(
         installation=find_installation(home=server_dir),
         model_root=repository,
-        environment=environment,
+        environment=QUIET,
         state_dir=folder / "bare",
     ) as server:
         server.wait_ready(timeout_s=60)
         yield server
 
 
-def deploy(session: boto3.Session, url: str, archive: Path, environment: Mapping[str, str]) -> None:
+def deploy(session: boto3.Session, url: str, archive: Path) -> None:
     """Create an endpoint and wait until it is in service. Its instance type has two vCPUs."""
     s3, sagemaker = session.client("s3", endpoint_url=url), session.client("sagemaker", endpoint_url=url)
     s3.create_bucket(Bucket=NAME)
     s3.upload_file(str(archive), NAME, archive.name)
-    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{NAME}/{archive.name}", "Environment": environment}
+    container = {"Image": IMAGE, "ModelDataUrl": f"s3://{NAME}/{archive.name}", "Environment": QUIET}
     role = f"arn:aws:iam::{ACCOUNT}:role/{NAME}"
     sagemaker.create_model(ModelName=NAME, ExecutionRoleArn=role, PrimaryContainer=container)
     variant = {

@@ -9,7 +9,6 @@
     requirements-checkov.txt checkov, for its own virtual environment
     requirements-node.txt    Node for the CDK
     requirements-audit.txt   pip-audit, for the workflow `audit`
-    benchmarks/peers/        the servers that benchmarks compare with
     containers/builder/      what builds in the account need; torch and CUDA have their own files, because
                              torch comes from another index without a GPU
     containers/serving/      what Python models find in the project's own image
@@ -161,8 +160,6 @@ def main() -> None:
     )
     audit = "requirements-audit.txt"
     write(audit, "pip-audit, for the workflow `audit`.", compiled(audit, groups["audit"]))
-    peers = "benchmarks/peers/requirements.txt"
-    write(peers, "The servers that benchmarks compare with.", compiled(peers, groups["peers"]))
     # The builder gets the versions that are tested here.
     tested = f"--constraint={ROOT / 'requirements-local.txt'}"
     packages = compiled(f"{BUILDER}/requirements.txt", builder_pins(project), tested)

@@ -1,7 +1,7 @@
 """Measure how commands grow from 1 to 1,000 models and from 1 to 200 endpoints.
 
     python -m benchmarks.growth [--models 1,10,100,1000] [--endpoints 1,10,50,100,200]
-        [--deployed-models 1,10] [--deployed-endpoints 1,10] [--rounds 3] [--json FILE]
+        [--deployed-models 1,10] [--deployed-endpoints 1,10] [--rounds 3]
 
 Commands run in generated projects. Those that need an account reach a local cloud whose endpoints start no
 Triton server. Durations are CPU seconds of the command and its children: they vary less than wall time if the
@@ -13,7 +13,6 @@ their rounds. Exits with 1 if a command grows faster than linearly.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import shutil
@@ -27,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.growth.cloud import GrowthCloud, growth_cloud
+from benchmarks.growth.cloud import growth_cloud
 from benchmarks.growth.exponents import TOLERANCE, Growth
 from benchmarks.growth.projects import (
     ENVIRONMENT,
@@ -39,8 +38,7 @@ from benchmarks.growth.projects import (
 )
 from benchmarks.measuring import command
 from tritonstack.base.paths import Project
-from tritonstack.files.records.lock_writing import write_lock
-from tritonstack.files.records.locks import load_lock
+from tritonstack.triton.processor_time import processor_seconds
 
 Row = tuple[str, float]
 """A command, and its CPU seconds."""
@@ -67,7 +65,6 @@ def main() -> None:
     parser.add_argument("--deployed-models", type=_numbers, default=[1, 10, 100, 1000])
     parser.add_argument("--deployed-endpoints", type=_numbers, default=[1, 10, 50])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the CPU seconds to a file")
     options = parser.parse_args()
     for name in ("TRITONSTACK_HOME", "TRITONSTACK_CLOUD"):  # each project has its own
         os.environ.pop(name, None)
@@ -76,8 +73,6 @@ def main() -> None:
         Axis("endpoints", options.endpoints, options.deployed_endpoints, many_endpoints),
     ]
     measured = {axis.name: measure(axis, options.rounds) for axis in axes if axis.sizes}
-    if options.json:
-        options.json.write_text(json.dumps(measured))
     for name, sizes in measured.items():
         Console().print(_table(name, sizes))
     failed = [
@@ -119,12 +114,9 @@ def _offline(project: Project, rounds: int) -> Iterator[Row]:
     yield "validate, cached", _best(rounds, lambda: command(*tool, "validate"))
     synth = ("cdk", "synth", "--quiet", "-c", f"env={ENVIRONMENT}")
     yield "cdk synth", _best(rounds, lambda: command(*synth, folder=project.root), before=forget)
-    file, lock = project.lock_file(ENVIRONMENT), load_lock(project.lock_file(ENVIRONMENT)).record
-    yield "write a lock", _best(rounds, lambda: write_lock(file, lock))
-    yield "read a lock", _best(rounds, lambda: load_lock(file))
 
 
-def _deployed(project: Project, cloud: GrowthCloud, rounds: int) -> Iterator[Row]:
+def _deployed(project: Project, cloud: int, rounds: int) -> Iterator[Row]:
     """Measure what needs an account, in the order of use."""
 
     def tool(*arguments: str) -> Callable[[], None]:
@@ -139,10 +131,10 @@ def _deployed(project: Project, cloud: GrowthCloud, rounds: int) -> Iterator[Row
     yield from _with_cloud("promote --dry-run", cloud, rounds, promotion)
 
 
-def _with_cloud(what: str, cloud: GrowthCloud, rounds: int, action: Callable[[], object]) -> Iterator[Row]:
-    began = cloud.processor_s()
+def _with_cloud(what: str, cloud: int, rounds: int, action: Callable[[], object]) -> Iterator[Row]:
+    began = processor_seconds(cloud)
     yield what, _best(rounds, action)
-    yield f"{what}{_IN_CLOUD}", (cloud.processor_s() - began) / rounds
+    yield f"{what}{_IN_CLOUD}", (processor_seconds(cloud) - began) / rounds
 
 
 def _best(rounds: int, action: Callable[[], object], *, before: Callable[[], object] = lambda: None) -> float:

@@ -27,7 +27,6 @@ from tritonstack_local.settings import CloudSettings, TimeScale
 _MOTO = {name: value for name, value in os.environ.items() if name.startswith("MOTO_")}
 """Set by the import of the server."""
 _START_S = 120.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ServerWithoutTriton:
@@ -71,21 +70,9 @@ class ServerWithoutTriton:
         self.running = False
 
 
-class GrowthCloud:
-    """A running cloud, and the CPU time that it has used."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-
-    def processor_s(self) -> float:
-        """Return its CPU seconds since its start."""
-        columns = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(columns[11]) + int(columns[12])) / _TICKS
-
-
 @contextmanager
-def growth_cloud(state_dir: Path) -> Iterator[GrowthCloud]:
-    """Run a cloud in another process."""
+def growth_cloud(state_dir: Path) -> Iterator[int]:
+    """Run a cloud in another process; yield its id."""
     child = subprocess.Popen([sys.executable, "-m", "benchmarks.growth.cloud", str(state_dir)])
     try:
         deadline = time.monotonic() + _START_S
@@ -93,7 +80,7 @@ def growth_cloud(state_dir: Path) -> Iterator[GrowthCloud]:
             if child.poll() is not None or time.monotonic() > deadline:
                 sys.exit("the local cloud did not start")
             time.sleep(0.1)
-        yield GrowthCloud(address.pid)
+        yield address.pid
     finally:
         child.terminate()
         child.wait()

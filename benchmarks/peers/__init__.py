@@ -1,1 +1,0 @@
-"""Servers that the benchmarks compare with: FastAPI with PyTorch, ONNX Runtime, or XGBoost."""

@@ -1,1 +1,0 @@
-"""Compare served sentence embeddings with FastAPI."""
