@@ -28,24 +28,20 @@ def in_terminal(project: Project, command: str, *, columns: int = 80, **variable
     )
 
 
-def text(recording: Recording) -> str:
-    return "".join(chunk.text for chunk in recording.printed)
-
-
 def shown(recording: Recording, *, columns: int) -> list[str]:
     screen = Screen(columns)
-    screen.write(text(recording))
-    return ["".join(character for character, _ in line) for line in screen.lines()]
+    screen.write(recording.text)
+    return [line.plain for line in screen.lines()]
 
 
 @pytest.mark.parametrize("command", ["--help", "status"])
 def test_colors_and_control_characters_are_for_terminals_that_want_them(command, project):
     colored = in_terminal(project, command)
     plain = in_terminal(project, command, NO_COLOR="1")
-    assert COLOR.search(text(plain)) is None
-    assert COLOR.search(text(colored)) is not None
+    assert COLOR.search(plain.text) is None
+    assert COLOR.search(colored.text) is not None
     assert colored.code == plain.code
-    assert ESCAPE not in text(in_terminal(project, command, TERM="dumb"))
+    assert ESCAPE not in in_terminal(project, command, TERM="dumb").text
     piped = subprocess.run(
         [PROGRAM, *command.split()], cwd=project.root, env=PLAIN, capture_output=True, text=True, check=False
     )

@@ -16,12 +16,14 @@ from pathlib import Path
 
 from tools.pictures.browser import find_browser, photograph
 from tools.pictures.dashboards import TimeRange, draw_dashboard
-from tools.pictures.session import RecordedSession, SessionError, film, still
+from tools.pictures.screens import film, still
+from tools.pictures.session import NAME, RecordedSession, SessionError
 from tritonstack.base.paths import Project, find_project
 from tritonstack.operate.shared.session import Session
 
 _IMAGES = "docs/images"
 _COLUMNS, _ROWS = 100, 30
+_TITLE = f"~/{NAME}"
 _RATES = (2, 6, 12, 20, 12, 4)
 """Requests per second, one after the other."""
 _PRICES = "prices:\n  ml.c7i.large: 0.107\n  ml.c7i.xlarge: 0.214\n"
@@ -101,14 +103,14 @@ def _pictures(session: RecordedSession, load_s: int) -> dict[str, str | bytes]:
     report = _report(session)
     session.type("tritonstack destroy local --yes")
     return {
-        "help.svg": still([help_], columns=84, title="~"),
-        "build.svg": still([build], columns=_COLUMNS),
-        "diff.svg": still([changed], columns=_COLUMNS),
-        "diff-new.svg": still([created], columns=_COLUMNS),
-        "status.svg": still([loaded], columns=_COLUMNS),
-        "status-attention.svg": still([attention], columns=80),
-        "verify.svg": still([verify], columns=_COLUMNS),
-        "session.svg": film(session.recordings, columns=_COLUMNS, rows=_ROWS),
+        "help.svg": still(help_, columns=84, title="~"),
+        "build.svg": still(build, columns=_COLUMNS, title=_TITLE),
+        "diff.svg": still(changed, columns=_COLUMNS, title=_TITLE),
+        "diff-new.svg": still(created, columns=_COLUMNS, title=_TITLE),
+        "status.svg": still(loaded, columns=_COLUMNS, title=_TITLE),
+        "status-attention.svg": still(attention, columns=80, title=_TITLE),
+        "verify.svg": still(verify, columns=_COLUMNS, title=_TITLE),
+        "session.svg": film(session.recordings, columns=_COLUMNS, rows=_ROWS, title=_TITLE),
         "report.png": report,
         **dashboards,
     }

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
-from tools.pictures.panels import chart_elements, svg_document
-from tritonstack.operate.report.svg_charts import ChartLine, LineChart
+from tritonstack.operate.report.svg_charts import LIGHT, ChartLine, ChartStyle, LineChart, draw_chart
 from tritonstack.operate.shared.aws import Cloud
 
 _COLUMN, _ROW, _GAP = 44, 44, 8
@@ -28,7 +27,8 @@ _PERIOD_CALL = re.compile(r"PERIOD\(\w+\)")
 _INSTANCE_PERIOD_S = 60 * _PERIOD_S
 """Instances publish once per minute, which the local cloud shortens to a second."""
 _UNMARKED = re.compile(r"^# |\*\*|`")
-_STATES = {"OK": "f2", "ALARM": "f6", "INSUFFICIENT_DATA": "soft"}
+_STATES = {"OK": LIGHT.lines[2], "ALARM": LIGHT.lines[6], "INSUFFICIENT_DATA": LIGHT.muted}
+_INK, _SOFT = f'fill="{LIGHT.text}"', f'fill="{LIGHT.muted}"'
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,20 @@ def draw_dashboard(cloud: Cloud, name: str, shown: TimeRange) -> str:
     widgets = body["widgets"]
     height = max(widget["y"] + widget["height"] for widget in widgets) * _ROW
     drawn = "\n".join(_placed(cloud, widget, shown) for widget in widgets)
-    return svg_document(f"Dashboard {name}", drawn, width=_COLUMNS * _COLUMN, height=height)
+    width = _COLUMNS * _COLUMN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="system-ui, sans-serif" font-size="12" role="img">\n'
+        f"<title>Dashboard {escape(name)}</title>\n"
+        f'<rect width="100%" height="100%" fill="{LIGHT.background}"/>\n{drawn}\n</svg>\n'
+    )
 
 
 def _placed(cloud: Cloud, widget: Mapping[str, Any], shown: TimeRange) -> str:
     width, height = widget["width"] * _COLUMN, widget["height"] * _ROW
     properties = widget["properties"]
     if widget["type"] == "metric":
-        elements = chart_elements(
-            _chart(cloud, properties, shown), width=width - _GAP, height=height - _GAP, legend_below=True
-        )
+        elements = "".join(_charted(_chart(cloud, properties, shown), width - _GAP, height - _GAP))
     elif widget["type"] == "alarm":
         elements = "".join(_alarms(cloud, properties, width - _GAP))
     elif widget["type"] == "text":
@@ -75,12 +79,37 @@ def _placed(cloud: Cloud, widget: Mapping[str, Any], shown: TimeRange) -> str:
             "CloudWatch Logs Insights fills this table; the local cloud runs no such queries.", 44
         )
     frame = (
-        f'<rect width="{width - _GAP}" height="{height - _GAP}" rx="6" fill="none" class="grid"/>'
+        f'<rect width="{width - _GAP}" height="{height - _GAP}" rx="6" fill="none" stroke="{LIGHT.grid}"/>'
         if widget["type"] != "text"
         else ""
     )
     x, y = widget["x"] * _COLUMN + _GAP // 2, widget["y"] * _ROW + _GAP // 2
     return f'<g transform="translate({x} {y})">{frame}{elements}</g>'
+
+
+def _charted(chart: LineChart, width: int, height: int) -> Iterator[str]:
+    """Yield a chart, and its legend below it."""
+    names = [line.name for line in chart.lines]
+    places = list(_rows(names, 26, width))
+    top = height - 18 * (places[-1][1] + 1) if places else height
+    style = ChartStyle(LIGHT, width=width, height=top, right=28, legend=False)
+    yield f'<svg width="{width}" height="{top}">{draw_chart(chart, style)}</svg>'
+    for number, (line, (x, row)) in enumerate(zip(chart.lines, places, strict=True)):
+        color, y = LIGHT.lines[number % len(LIGHT.lines)], top + 18 * row
+        dashes = ' stroke-dasharray="5 4"' if line.dashed else ""
+        yield f'<path d="M{x} {y}h20" stroke="{color}" stroke-width="2"{dashes}/>'
+        yield f'<text x="{x + 26}" y="{y + 4}" {_INK}>{escape(line.name)}</text>'
+
+
+def _rows(labels: Sequence[str], mark: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield the x and the row of each label with its mark, from left to right as far as they fit."""
+    x, row = 16, 0
+    for label in labels:
+        needed = mark + 7 * len(label) + 16
+        if x > 16 and x + needed > width:
+            x, row = 16, row + 1
+        yield x, row
+        x += needed
 
 
 def _chart(cloud: Cloud, properties: Mapping[str, Any], shown: TimeRange) -> LineChart:
@@ -139,15 +168,11 @@ def _alarms(cloud: Cloud, properties: Mapping[str, Any], width: int) -> Iterator
     if not alarms:
         yield _paragraph("none", 44)
     prefix = _common_prefix(alarms)
-    x, y = 16, 46
-    for name in alarms:
-        label = name.removeprefix(prefix)
-        needed = 20 + 7 * len(label) + 16
-        if x > 16 and x + needed > width:
-            x, y = 16, y + 22
-        yield f'<circle cx="{x + 5}" cy="{y - 4}" r="5" class="{_STATES[states[name]]}"/>'
-        yield f'<text x="{x + 16}" y="{y}" class="ink">{escape(label)}</text>'
-        x += needed
+    labels = [name.removeprefix(prefix) for name in alarms]
+    for name, label, (x, row) in zip(alarms, labels, _rows(labels, 20, width), strict=True):
+        y = 46 + 22 * row
+        yield f'<circle cx="{x + 5}" cy="{y - 4}" r="5" fill="{_STATES[states[name]]}"/>'
+        yield f'<text x="{x + 16}" y="{y}" {_INK}>{escape(label)}</text>'
 
 
 def _common_prefix(names: Sequence[str]) -> str:
@@ -162,13 +187,13 @@ def _common_prefix(names: Sequence[str]) -> str:
 def _text(markdown: str) -> Iterator[str]:
     for number, line in enumerate(markdown.splitlines()):
         is_title = line.startswith("# ")
-        look = 'font-size="18" font-weight="600" class="ink"' if is_title else 'class="soft"'
+        look = 'font-size="18" font-weight="600" ' + _INK if is_title else _SOFT
         yield f'<text x="12" y="{26 + 24 * number}" {look}>{escape(_UNMARKED.sub("", line))}</text>'
 
 
 def _heading(text: str) -> str:
-    return f'<text x="16" y="20" font-weight="600" class="ink">{escape(text)}</text>'
+    return f'<text x="16" y="20" font-weight="600" {_INK}>{escape(text)}</text>'
 
 
 def _paragraph(text: str, y: int) -> str:
-    return f'<text x="16" y="{y}" class="soft">{escape(text)}</text>'
+    return f'<text x="16" y="{y}" {_SOFT}>{escape(text)}</text>'

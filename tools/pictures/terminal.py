@@ -15,40 +15,28 @@ import re
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.ansi import AnsiDecoder
 from rich.style import Style
+from rich.text import Text
 
 _CHUNK = 65_536
 _TOKEN = re.compile(
     r"\x1b\[(?P<arguments>[0-9;?]*)(?P<command>[A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.|(?P<text>[^\x1b])",
     re.S,
 )
-Cell = tuple[str, Style]
-Line = tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Printed:
-    """A piece of output."""
-
-    at_s: float
-    """Seconds since the start of the command."""
-    text: str
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A command, and what it printed when."""
+    """A command, and what it printed."""
 
     command: str
-    printed: tuple[Printed, ...]
+    text: str
     code: int
-    seconds: float
 
 
 def record(
@@ -57,7 +45,6 @@ def record(
     """Run a shell command in a terminal of that size."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    started = time.monotonic()
     process = subprocess.Popen(
         ["bash", "-c", command],
         cwd=folder,
@@ -69,17 +56,17 @@ def record(
     )
     os.close(follower)
     try:
-        printed = tuple(_printed(leader, started))
+        text = "".join(_printed(leader))
         code = process.wait()
     finally:
         os.close(leader)
         with contextlib.suppress(ProcessLookupError):
             if process.poll() is None:
                 process.kill()
-    return Recording(command, printed, code, time.monotonic() - started)
+    return Recording(command, text, code)
 
 
-def _printed(leader: int, started: float) -> Iterator[Printed]:
+def _printed(leader: int) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while True:
         try:
@@ -88,8 +75,7 @@ def _printed(leader: int, started: float) -> Iterator[Printed]:
             if error.errno != errno.EIO:  # the other end is closed
                 raise
             read = b""
-        if text := decoder.decode(read, final=not read):
-            yield Printed(time.monotonic() - started, text)
+        yield decoder.decode(read, final=not read)
         if not read:
             return
 
@@ -99,15 +85,15 @@ class Screen:
     """The lines of a terminal, with those that have scrolled away."""
 
     columns: int
-    _lines: list[list[Cell]] = field(default_factory=lambda: [[]])
+    _lines: list[list[tuple[str, Style]]] = field(default_factory=lambda: [[]])
     _row: int = 0
     _column: int = 0
     _colors: AnsiDecoder = field(default_factory=AnsiDecoder)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[Text]:
         """Return all lines, without blank ones at the end."""
-        lines = [tuple(line) for line in self._lines]
-        while lines and not any(character.strip() for character, _ in lines[-1]):
+        lines = [Text.assemble(*line) for line in self._lines]
+        while lines and not lines[-1].plain.strip():
             lines.pop()
         return lines
 
