@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from model_build.build import build_model
+from model_build.errors import ModelImportError
+from model_build.model_files import LARGEST, names_in_pickle
 from tests.model_build.supplied_models import BINARY, ROWS, save_lightgbm, save_onnx, save_xgboost
 from tritonstack import Session
 from tritonstack.base.errors import UsageError
@@ -269,3 +271,11 @@ def test_a_damaged_file_is_rejected(text, project, tmp_path):
     assert caught.value.code == "TS340"
     if text == "a: [":
         assert "MLmodel: line 2:" in str(caught.value)
+
+
+def test_a_pickle_beyond_the_limit_is_not_read(tmp_path):
+    file = tmp_path / "model.pkl"
+    with file.open("wb") as pickled:
+        pickled.truncate(LARGEST + 1)
+    with pytest.raises(ModelImportError, match="256 MiB"):
+        names_in_pickle(file, shown=Path("model.pkl"))

@@ -362,3 +362,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_an_existing_list_of_ignored_files_keeps_its_lines_and_line_ends(tmp_path, newline):
+    ignored = tmp_path / ".gitignore"
+    ignored.write_bytes(f"*.log{newline}".encode())
+    create_repository(tmp_path, example="python")
+    lines = ignored.read_bytes().decode().splitlines(keepends=True)
+    assert lines[0] == f"*.log{newline}"
+    assert len(lines) > 3
+    assert {line.removeprefix(line.rstrip("\r\n")) for line in lines} == {newline}
