@@ -7,7 +7,6 @@ are rejected: the archives that `build` makes have none, and so every name is th
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import posixpath
 import re
@@ -15,7 +14,7 @@ import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -130,13 +129,12 @@ def unpack(
     try:
         with gzip.open(archive) as compressed:
             stream = _Stream(compressed, checkpoint)
-            with tarfile.TarFile(fileobj=stream) as tar:
+            with tarfile.TarFile(fileobj=cast("Any", stream), tarinfo=_Member) as tar:
                 for number, member in enumerate(tar):
                     if number == MEMBER_LIMIT:
                         raise _UnsafeMemberError(f"it holds more than {MEMBER_LIMIT} members.")
                     _check(member)
                     space.take(member.size)
-                    stream.expect(member.size)
                     _extract(member, stream, to / posixpath.normpath(member.name))
             stream.read_to_the_end()
         open_folders(to)
@@ -160,30 +158,19 @@ class _UnsafeMemberError(ReplyError):
 
 
 class _Stream:
-    """The decompressed archive, readable only as far as its members so far allow.
-
-    Headers can claim any length, and tarfile reads them completely.
-    """
+    """The decompressed archive."""
 
     def __init__(self, stream: gzip.GzipFile, checkpoint: Checkpoint) -> None:
         self._stream = stream
         self._checkpoint = checkpoint
-        self._left = HEADER_LIMIT_BYTES
         self._last = b""
+        self.tell, self.seek = stream.tell, stream.seek
 
-    def expect(self, size: int) -> None:
-        """Allow reading this many bytes of content and the next header."""
-        self._left = size + HEADER_LIMIT_BYTES
-
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Read bytes."""
         self._checkpoint()
-        if not 0 <= size <= self._left:
-            raise _UnsafeMemberError(f"it holds headers that are larger than {HEADER_LIMIT_BYTES >> 20} MiB.")
-        content = self._stream.read(size)
-        self._left -= len(content)
-        self._last = content
-        return content
+        self._last = self._stream.read(size)
+        return self._last
 
     def read_to_the_end(self) -> None:
         """Read the rest of the stream, to verify its checksum.
@@ -193,26 +180,22 @@ class _Stream:
         if self._last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("the archive is truncated: it has no end-of-archive block")
         budget = PADDING_LIMIT_BYTES
-        while content := self._stream.read(_CHUNK_BYTES):
-            self._checkpoint()
+        while content := self.read(_CHUNK_BYTES):
             budget -= len(content)
             if budget < 0:
                 raise _UnsafeMemberError(f"more than {PADDING_LIMIT_BYTES >> 20} MiB follow its last member.")
 
-    def tell(self) -> int:
-        """Return the position in the stream."""
-        return self._stream.tell()
 
-    def seek(self, position: int) -> int:
-        """Set the position in the stream."""
-        return self._stream.seek(position)
+class _Member(tarfile.TarInfo):
+    """An entry, whose extended headers tarfile reads whole, whatever length they claim."""
 
-    def write(self, content: bytes) -> int:
-        """Raise: archives are read-only."""
-        raise io.UnsupportedOperation("write")
-
-    def close(self) -> None:
-        """Do nothing: the owner closes the stream."""
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
+        """Read a header; reject an extended one that is too long."""
+        member = super().frombuf(buf, encoding, errors)
+        if not (member.isreg() or member.isdir()) and member.size > HEADER_LIMIT_BYTES:
+            raise _UnsafeMemberError(f"it holds headers that are larger than {HEADER_LIMIT_BYTES >> 20} MiB.")
+        return member
 
 
 def _check(member: tarfile.TarInfo) -> None:
