@@ -79,11 +79,19 @@ class _Connections(Server):
     def __init__(self, handler: Any, **options: Any) -> None:
         super().__init__(handler, **options)
         self.busy: set[RequestHandler] = set()
+        self.streams: dict[RequestHandler, asyncio.Task[Any]] = {}
+        """The tasks to cancel when their clients leave; other requests go on."""
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         if len(self.connections) > MOST_CONNECTIONS:
             next((item for item in self.connections if item not in self.busy), handler).force_close()
+
+    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        task = self.streams.get(handler)
+        if task is not None:
+            task.cancel()
 
     def close(self) -> None:
         """End all connections after their running requests."""
@@ -120,7 +128,6 @@ class Front:
             max_field_size=_LONGEST_HEADER,
             max_headers=_MOST_HEADERS,
             read_bufsize=_BLOCK,
-            handler_cancellation=True,
         )
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self.connections, sock=self._listener, backlog=BACKLOG)
@@ -130,12 +137,14 @@ class Front:
         self.connections.close()
 
     async def _handle(self, request: BaseRequest) -> StreamResponse:
-        self.connections.busy.add(request.protocol)
+        connection, connections = request.protocol, self.connections
+        connections.busy.add(connection)
         try:
             sent = SentRequest(request.method, request.raw_path, _header_pairs(request))
             return await _send(request, await self._answer(request, sent))
         finally:
-            self.connections.busy.discard(request.protocol)
+            connections.busy.discard(connection)
+            connections.streams.pop(connection, None)
 
     async def _answer(self, request: BaseRequest, sent: SentRequest) -> _Reply:
         try:
@@ -151,14 +160,14 @@ class Front:
             invocation = _INVOCATION.fullmatch(sent.target) if sent.method == "POST" else None
             if invocation is None:
                 return await self._in_thread(sent, check, io.BytesIO(body))
-            return await self._invoke(caller, sent, invocation, body)
+            return await self._invoke(request, caller, sent, invocation, body)
         except ServiceError as error:
             return _written(wire.runtime_failure(error))
         except Exception as error:
             return _written(self._guard.denial(sent, error))
 
     async def _invoke(
-        self, caller: Caller, sent: SentRequest, invocation: re.Match[str], body: bytes
+        self, request: BaseRequest, caller: Caller, sent: SentRequest, invocation: re.Match[str], body: bytes
     ) -> _Reply:
         headers = {name: values[-1] for name, values in sent.headers.items()}
         call: dict[str, Any] = {
@@ -168,14 +177,17 @@ class Front:
             "body": body,
         }
         if invocation["streams"]:
+            if task := asyncio.current_task():
+                self.connections.streams[request.protocol] = task
             streamed = await self._runtime.stream(**call)
             return _Reply(200, streamed.headers.items(), rest=streamed.messages)
-        # A request that has reached the model goes on when its client leaves.
-        answer = await asyncio.shield(asyncio.ensure_future(self._runtime.invoke(**call)))
+        answer = await self._runtime.invoke(**call)
         return _Reply(answer.status, answer.headers.items(), answer.body)
 
     async def _whole(self, request: BaseRequest, sent: SentRequest, service: str) -> bytes:
         """Receive a whole body within the limits of its service, so that nothing changes before."""
+        if request.content.is_eof():  # it has arrived with the head, within the buffer's size
+            return request.content.read_nowait()
         limit = largest_body(sent, service)
         size = (request.content_length or 0) if "transfer-encoding" not in sent.headers else limit
         reserved = size if size > _SMALL else 0
@@ -203,8 +215,7 @@ class Front:
 
     async def _in_thread(self, sent: SentRequest, check: BodyCheck, body: io.BufferedIOBase) -> _Reply:
         async with self._threads:
-            work = in_thread(partial(self._from_application, sent, check, body))
-            response, begin, rest = await asyncio.shield(asyncio.ensure_future(work))
+            response, begin, rest = await in_thread(partial(self._from_application, sent, check, body))
         headers = [pair for pair in response.headers if not pair[0].lower().startswith("access-control-")]
         return _Reply(response.status_code, headers, begin, None if rest is None else _pulled(rest))
 
@@ -307,17 +318,15 @@ async def _send(request: BaseRequest, reply: _Reply) -> StreamResponse:
     if reply.rest is None and not is_head:
         response.content_length = len(reply.begin)
     with suppress(TimeoutError):
-        async with asyncio.timeout(READ_S):
-            await response.prepare(request)
-            if reply.begin and not is_head:
-                await response.write(reply.begin)
         if reply.rest is not None and not is_head:
+            await response.prepare(request)
             async with aclosing(reply.rest) as pieces:
                 async for piece in pieces:
                     async with asyncio.timeout(READ_S):
                         await response.write(piece)
         async with asyncio.timeout(READ_S):
-            await response.write_eof()
+            await response.prepare(request)
+            await response.write_eof(b"" if is_head else reply.begin)
         return response
     if request.transport is not None:
         request.transport.abort()
