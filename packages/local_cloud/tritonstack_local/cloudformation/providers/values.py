@@ -115,34 +115,22 @@ def _filter(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"Tag": tags[0]} if len(tags) == 1 and "Prefix" not in rule else {"And": prefix | {"Tags": tags}}
 
 
-def _canned_acl(name: str) -> str:
-    return re.sub("(?<!^)(?=[A-Z])", "-", name).lower()
-
-
-def _encryption(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "Rules": [
-            {
-                "ApplyServerSideEncryptionByDefault": dict(rule["ServerSideEncryptionByDefault"]),
-                "BucketKeyEnabled": flag(rule.get("BucketKeyEnabled", False)),
-            }
-            for rule in configuration["ServerSideEncryptionConfiguration"]
-        ]
-    }
+def _encryption(configuration: Mapping[str, Any]) -> Any:
+    rules = [
+        {f"Apply{name}" if name == "ServerSideEncryptionByDefault" else name: rule[name] for name in rule}
+        for rule in configuration["ServerSideEncryptionConfiguration"]
+    ]
+    return to_api({"Rules": rules}, shape_named("s3:ServerSideEncryptionConfiguration"))
 
 
 def _logging(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    if not configuration:
-        return {}
-    prefix = configuration.get("LogFilePrefix", "")
-    return {
-        "LoggingEnabled": {"TargetBucket": configuration["DestinationBucketName"], "TargetPrefix": prefix}
-    }
+    bucket, prefix = configuration.get("DestinationBucketName"), configuration.get("LogFilePrefix", "")
+    return {"LoggingEnabled": {"TargetBucket": bucket, "TargetPrefix": prefix}} if bucket else {}
 
 
 CONVERSIONS: Mapping[str, Callable[[Any], Any]] = {
     "attribute": lambda value: {"Value": flag(value)},
-    "canned_acl": _canned_acl,
+    "canned_acl": lambda name: re.sub("(?<!^)(?=[A-Z])", "-", name).lower(),
     "encryption": _encryption,
     "kms_tags": lambda tags: [{"TagKey": key, "TagValue": value} for key, value in tags.items()],
     "lifecycle": lambda value: {"Rules": [_lifecycle_rule(rule) for rule in value["Rules"]]},
