@@ -32,7 +32,7 @@ from tritonstack.operate.shared.local_cloud import read_address, read_inventory
 from tritonstack.operate.shared.session import Session
 
 if TYPE_CHECKING:
-    from tritonstack.operate.shared.local_cloud import CloudAddress
+    from tritonstack.operate.shared.local_cloud import LocalCloudAddress
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 
@@ -56,7 +56,7 @@ class Demo:
     session: Session
     spec: EnvironmentSpec
 
-    def address(self) -> CloudAddress:
+    def address(self) -> LocalCloudAddress:
         """Return the address of the local cloud."""
         address = read_address(self.session.project.cloud_dir())
         if address is None:

@@ -1,6 +1,7 @@
 """Each public class name has one meaning, and each public name a use: a name for tests belongs into them."""
 
 import ast
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,7 +23,6 @@ CALLED_BY_OTHERS = {
 }
 UNIMPORTED = (
     "tritonstack.cli.commands",
-    "tritonstack_sizing.commands",
     "tritonstack.triton.backends",
     "model_build.served",
 )
@@ -48,6 +48,17 @@ def loaded(*nodes: ast.AST) -> set[str]:
     return {node.id for node in found if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
+def entry_points() -> set[tuple[str, str]]:
+    """Return the modules and names by which packages plug in."""
+    groups = [
+        group
+        for file in ROOT.glob("packages/*/pyproject.toml")
+        for group in tomllib.loads(file.read_text())["project"]["entry-points"].values()
+    ]
+    values = [value for group in groups for value in group.values()]
+    return {(module, name) for module, _, name in (value.partition(":") for value in values)}
+
+
 def unused(modules: Mapping[str, Module], users: list[ast.Module]) -> set[str]:
     """Return the public names that neither their own module nor another one uses."""
     nodes = [node for tree in (*(m.tree for m in modules.values()), *users) for node in ast.walk(tree)]
@@ -56,7 +67,7 @@ def unused(modules: Mapping[str, Module], users: list[ast.Module]) -> set[str]:
         for node in nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-    }
+    } | entry_points()
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     return {
         f"{module.name}.{name}"

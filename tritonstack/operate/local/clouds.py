@@ -27,7 +27,7 @@ from tritonstack.triton import ExposureRejectedError
 from tritonstack.triton.sandbox import require_namespaces_or_consent
 
 if TYPE_CHECKING:
-    from tritonstack.operate.shared.local_cloud import CloudAddress
+    from tritonstack.operate.shared.local_cloud import LocalCloudAddress
 
 _SECRET = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
@@ -117,7 +117,7 @@ def up(
             return _running(session, start_detached(settings, port=options.port))
     clouds: list[RunningCloud] = []
 
-    def on_address(address: CloudAddress) -> None:
+    def on_address(address: LocalCloudAddress) -> None:
         clouds.append(_running(session, address))
         on_ready(clouds[0])
 
@@ -125,7 +125,7 @@ def up(
     return clouds[0]
 
 
-def _running(session: Session, address: CloudAddress) -> RunningCloud:
+def _running(session: Session, address: LocalCloudAddress) -> RunningCloud:
     return RunningCloud(
         endpoint_url=address.endpoint_url,
         account=address.account_id,

@@ -1,17 +1,18 @@
-"""Reach the local cloud of the optional package tritonstack-local. No other module imports that package."""
+"""Reach the local cloud of the optional package tritonstack-local, by its entry points."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, cast
 
 from tritonstack.base.embedded_accounts import is_embedded, up_command
 from tritonstack.base.error_kinds import LocalCloudError, MissingPackageError
 from tritonstack.base.errors import InvalidFilesError, UsageError
-from tritonstack.base.extras import install_command
+from tritonstack.base.extras import install_command, wing_entry
 from tritonstack.base.paths import Project
 from tritonstack.files.checks.compatibility import unbuilt
 from tritonstack.files.environment.environment import EnvironmentSpec
@@ -20,12 +21,38 @@ from tritonstack.files.project.names import environment_names
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.operate.shared.aws import Cloud, CloudAccessError, readable_cloud
 
-if TYPE_CHECKING:
-    from tritonstack_local.cloud_folder import CloudAddress as CloudAddress  # noqa: PLC0414 - exported
-    from tritonstack_local.coverage import Capabilities
-    from tritonstack_local.settings import CloudSettings
-
 WHAT = "the local cloud"
+_PACKAGE = "tritonstack_local"
+
+
+class LocalCloudAddress(Protocol):
+    """A running local cloud."""
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where it listens."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    @property
+    def account_id(self) -> str:
+        """The account that it emulates."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Messages about its start."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables that direct AWS tools to it."""
+
+
+class LocalCloudCapabilities(Protocol):
+    """What the local cloud supports."""
+
+    def page(self) -> str:
+        """Return it as Markdown."""
 
 
 class CloudNotRunningError(CloudAccessError):
@@ -48,15 +75,19 @@ def require_local_cloud() -> None:
 
 
 def _missing_module() -> str | None:
-    return next((name for name in ("tritonstack_local", "moto") if find_spec(name) is None), None)
+    return next((name for name in (_PACKAGE, "moto") if find_spec(name) is None), None)
 
 
-def read_address(state_dir: Path) -> CloudAddress | None:
+@functools.cache
+def _part(name: str) -> Any:
+    """Return a function or class of the local cloud."""
+    return wing_entry("tritonstack.local_cloud", name, package=_PACKAGE).load()
+
+
+def read_address(state_dir: Path) -> LocalCloudAddress | None:
     """Return where the local cloud with this state listens; None if it is not running."""
     require_local_cloud()
-    from tritonstack_local.cloud_folder import read_address as read  # noqa: PLC0415
-
-    return read(state_dir)
+    return cast("LocalCloudAddress | None", _part("read_address")(state_dir))
 
 
 def is_local(account: str) -> bool:
@@ -145,60 +176,42 @@ def has_registry(spec: EnvironmentSpec) -> bool:
 def stop_cloud(state_dir: Path) -> bool:
     """Stop a local cloud; return whether it was running."""
     require_local_cloud()
-    from tritonstack_local.process import stop  # noqa: PLC0415
-
-    return stop(state_dir=state_dir)
+    return bool(_part("stop")(state_dir=state_dir))
 
 
 def forget_cloud(state_dir: Path) -> bool:
     """Remove the state of a stopped local cloud; return whether there was any."""
     require_local_cloud()
-    from tritonstack_local.process import forget  # noqa: PLC0415
-
-    return forget(state_dir=state_dir)
+    return bool(_part("forget")(state_dir=state_dir))
 
 
-def cloud_settings(*, minute_s: float, **settings: Any) -> CloudSettings:
+def cloud_settings(*, minute_s: float, **settings: Any) -> Any:
     """Return settings of a local cloud; one minute of waiting on AWS takes `minute_s` seconds here."""
     require_local_cloud()
-    from tritonstack_local.settings import CloudSettings, TimeScale  # noqa: PLC0415
-
-    return CloudSettings(**settings, time_scale=TimeScale(minute_s=minute_s))
+    return _part("CloudSettings")(**settings, time_scale=_part("TimeScale")(minute_s=minute_s))
 
 
-def start_detached(settings: CloudSettings, *, port: int | None) -> CloudAddress:
+def start_detached(settings: Any, *, port: int | None) -> LocalCloudAddress:
     """Start a local cloud in the background; return once it listens."""
-    from tritonstack_local.process import start_detached as start  # noqa: PLC0415
-
-    return start(settings, port=port)
+    return cast("LocalCloudAddress", _part("start_detached")(settings, port=port))
 
 
-def run_foreground(
-    settings: CloudSettings, *, port: int | None, on_ready: Callable[[CloudAddress], None]
-) -> None:
+def run_foreground(settings: Any, *, port: int | None, on_ready: Callable[[LocalCloudAddress], None]) -> None:
     """Run a local cloud in this process until it is interrupted."""
-    from tritonstack_local.process import run_foreground as run  # noqa: PLC0415
-
-    run(settings, port=port, on_ready=on_ready)
+    _part("run_foreground")(settings, port=port, on_ready=on_ready)
 
 
 def profile_path(state_dir: Path) -> Path:
     """Return the AWS profile file of a local cloud."""
-    from tritonstack_local.cloud_folder import profile_path as path  # noqa: PLC0415
-
-    return path(state_dir)
+    return Path(_part("profile_path")(state_dir))
 
 
 def read_inventory(variables: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return every resource in the running local cloud that these environment variables select."""
-    from tritonstack_local.access.own_routes import read_inventory as read  # noqa: PLC0415
-
-    return read(variables)
+    return list(_part("read_inventory")(variables))
 
 
-def capabilities() -> Capabilities:
+def capabilities() -> LocalCloudCapabilities:
     """Return what the local cloud supports."""
     require_local_cloud()
-    from tritonstack_local.coverage import capabilities as find  # noqa: PLC0415
-
-    return find()
+    return cast("LocalCloudCapabilities", _part("capabilities")())
