@@ -90,7 +90,11 @@ def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monke
     clock = [1_000_000 * minute_s - 0.001 * minute_s]  # just before the end of a minute
     monkeypatch.setattr(metrics.time, "time", lambda: clock[0])
     data = []
-    monkeypatch.setattr(metrics, "put_data", lambda _scope, values: data.extend(values))
+
+    def measure(_variant, name, _value, _unit, *, at, times):
+        data.append((name, at, times))
+
+    monkeypatch.setattr(VariantKey, "measure", measure)
     variant = VariantKey(Scope("1" * 12, "eu-west-1"), "e", "v")
     found = RequestMetrics(time_scale=TimeScale(minute_s), concurrency=lambda: ())
     found._ended.set()
@@ -101,9 +105,9 @@ def test_a_request_counts_when_it_is_answered_however_late_it_is_published(monke
     found.note(variant, exchange)
     clock[0] += 0.5
     found.publish()
-    when = sorted(datum.time.timestamp() / minute_s for datum in data if datum.name == "Invocations")
+    when = sorted(at / minute_s for name, at, _ in data if name == "Invocations")
     assert [int(minute) for minute in when] == [999_999, 1_000_000]
-    assert sum(datum.count for datum in data if datum.name == "Invocations") == 2
+    assert sum(times for name, _, times in data if name == "Invocations") == 2
 
 
 @pytest.mark.parametrize(

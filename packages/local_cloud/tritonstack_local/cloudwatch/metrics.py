@@ -1,11 +1,10 @@
-"""CloudWatch's metric actions on the metric store, and publishing for the services implemented here."""
+"""CloudWatch's metric actions on the metric store."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from math import ceil, floor
 from typing import Any, NoReturn
 
@@ -156,29 +155,3 @@ def _at(item: Mapping[str, Any]) -> float:
 
 def _scope(backend: CloudWatchBackend) -> Scope:
     return Scope(backend.account_id, backend.region_name)
-
-
-@dataclass(frozen=True)
-class Datum:
-    """A measured value with the number of times it was measured."""
-
-    namespace: str
-    name: str
-    dimensions: Mapping[str, str]
-    value: float
-    unit: str = "None"
-    time: datetime = field(default_factory=lambda: datetime.now(UTC))
-    count: int = 1
-    """Number of measurements."""
-
-    @property
-    def key(self) -> MetricKey:
-        """The metric it belongs to."""
-        return MetricKey(self.namespace, self.name, frozenset(self.dimensions.items()))
-
-
-def put_data(scope: Scope, data: Iterable[Datum]) -> None:
-    """Publish values to this process's metric store. Thread-safe."""
-    for datum in data:
-        at = datum.time.timestamp()
-        METRICS.add(scope, datum.key, datum.unit, datum.value, at=at, times=datum.count)

@@ -9,17 +9,14 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from tritonstack_local.cloudwatch.metrics import Datum, put_data
 from tritonstack_local.cloudwatch.store import BUCKET_S
 from tritonstack_local.sagemaker.hosting.instances import EndpointInstance
 from tritonstack_local.sagemaker.records import VariantKey
 from tritonstack_local.settings import REAL_MINUTE_S, TimeScale
 
-NAMESPACE = "AWS/SageMaker"
 _PUBLISH_S = 0.5
 _SHORTEST_PUBLISH_S = 0.05
 _MICROSECONDS = 1_000_000
@@ -93,18 +90,16 @@ class RequestMetrics:
             busiest, self._busiest = self._busiest, defaultdict(int)
         for (watched, bucket), tally in tallies.items():
             values = {**tally, (_CONCURRENT, float(busiest[watched, bucket]), "None"): 1}
-            self._put(watched, values, datetime.fromtimestamp((bucket + 0.5) * self._bucket_s, UTC))
-        variants, now = {watched for watched, _ in tallies}, datetime.now(UTC)
+            _publish(watched, values, at=(bucket + 0.5) * self._bucket_s)
+        variants = {watched for watched, _ in tallies}
         for watched, count in self._concurrency():
             values = {(_CONCURRENT, float(count), "None"): 1}
-            self._put(watched, values if watched in variants else {**values, **_NO_TRAFFIC}, now)
+            _publish(watched, values if watched in variants else {**values, **_NO_TRAFFIC}, at=time.time())
 
-    def _put(self, watched: VariantKey, values: Mapping[tuple[str, float, str], int], when: datetime) -> None:
-        data = [
-            Datum(NAMESPACE, name, watched.dimensions, value, unit, when, count)
-            for (name, value, unit), count in values.items()
-        ]
-        put_data(watched.scope, data)
+
+def _publish(watched: VariantKey, values: Mapping[tuple[str, float, str], int], *, at: float) -> None:
+    for (name, value, unit), count in values.items():
+        watched.measure(name, value, unit, at=at, times=count)
 
 
 def _values(exchange: Exchange) -> Iterator[tuple[str, float, str]]:
@@ -206,14 +201,11 @@ class MachineMetrics:
         for instance in instances:
             plan, models = instance.plan, instance.container.models
             with contextlib.suppress(OSError):  # its endpoint was just deleted
-                values = [(name, value, "Percent") for name, value in self._used(instance, table, before)]
+                for name, value in self._used(instance, table, before):
+                    plan.key.measure(name, value, "Percent", namespace=INSTANCE_NAMESPACE)
                 if models is not None:
-                    values.append(("LoadedModelCount", models.loaded_count(), "None"))
-                data = [
-                    Datum(INSTANCE_NAMESPACE, name, plan.key.dimensions, value, unit)
-                    for name, value, unit in values
-                ]
-                put_data(plan.scope, data)
+                    count = models.loaded_count()
+                    plan.key.measure("LoadedModelCount", count, namespace=INSTANCE_NAMESPACE)
 
     def _used(
         self, instance: EndpointInstance, table: ProcessTable, before: dict[str, tuple[float, float]]

@@ -12,11 +12,13 @@ its last configuration in service, and an interrupted update is dropped.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+from tritonstack_local.cloudwatch.store import METRICS, MetricKey
 from tritonstack_local.scope import Scope
 from tritonstack_local.service.tables import Table, Tags
 
@@ -36,10 +38,20 @@ class VariantKey(NamedTuple):
     endpoint: str
     variant: str
 
-    @property
-    def dimensions(self) -> dict[str, str]:
-        """Its CloudWatch dimensions."""
-        return {"EndpointName": self.endpoint, "VariantName": self.variant}
+    def measure(
+        self,
+        name: str,
+        value: float,
+        unit: str = "None",
+        *,
+        namespace: str = "AWS/SageMaker",
+        at: float | None = None,
+        times: int = 1,
+    ) -> None:
+        """Publish a value that occurred so many times."""
+        dimensions = frozenset({("EndpointName", self.endpoint), ("VariantName", self.variant)})
+        key, moment = MetricKey(namespace, name, dimensions), time.time() if at is None else at
+        METRICS.add(self.scope, key, unit, value, at=moment, times=times)
 
 
 @dataclass(frozen=True)

@@ -261,15 +261,6 @@ def test_a_model_whose_unload_failed_can_be_loaded_again(instance, monkeypatch):
     assert one.said("a", timeout_s=10) == "a"
 
 
-def test_models_are_unloaded_when_server_memory_is_short(instance):
-    one = instance(replace(UNLIMITED, memory_bytes=100 * MIB))
-    one.server.weight = 31 * MIB
-    assert [one.said(target) for target in "abcd"] == list("abcd")
-    # Three weigh 93 MiB, and what is above 90 is too much for another.
-    assert one.server.unloads == ["a"]
-    assert one.server.most_loaded == 3
-
-
 def test_needed_memory_is_estimated_from_the_unpacked_size(instance):
     one = instance(replace(UNLIMITED, memory_bytes=10 * MIB))
     one.server.weight = 4 * MIB

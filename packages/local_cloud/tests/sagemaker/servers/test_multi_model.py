@@ -233,22 +233,6 @@ def test_a_deleted_endpoint_leaves_no_models(endpoint, tritons, tmp_path):
     assert endpoint.client("s3").get_object(Bucket=endpoint.bucket, Key=f"{SHELF}a.tar.gz")["Body"].read()
 
 
-def test_without_a_cache_a_model_is_unloaded_after_its_last_request(cloud, tritons):
-    created(cloud, ModelCacheSetting="Disabled")
-    (triton,) = tritons
-    with ThreadPoolExecutor(2) as pool:
-        held = pool.submit(asked, cloud, "a.tar.gz", b"hold")
-        assert triton.holding.wait(10)
-        assert asked(cloud, "a.tar.gz") == "a"
-        assert triton.unloads == []
-        triton.released.set()
-        assert held.result() == "a"
-    assert [asked(cloud, "a.tar.gz") for _ in range(3)] == ["a"] * 3
-    eventually(lambda: not list(triton.order.model_root.iterdir()))
-    assert triton.loads == triton.unloads == ["a.tar.gz"] * 4
-    assert triton.loaded == {}
-
-
 def test_a_container_short_of_memory_for_a_request_unloads_a_model(endpoint, tritons):
     assert asked(endpoint, "a.tar.gz") + asked(endpoint, "b/1/model.tar.gz") == "ab"
     assert asked(endpoint, "a.tar.gz", b"greedy") == "a"

@@ -19,7 +19,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.triton import TritonFailedError
-from tritonstack_local.cloudwatch.metrics import Datum, put_data
 from tritonstack_local.sagemaker.dependencies import Dependencies, limits_of, volume_bytes
 from tritonstack_local.sagemaker.hosting.capture import Capture
 from tritonstack_local.sagemaker.hosting.fleet import Fleet, InstancePool
@@ -261,9 +260,6 @@ class InstanceSupply:
         if not plan.multi_model or plan.model_data_url is None:
             return None
 
-        def measure(name: str, value: float, unit: str) -> None:
-            put_data(plan.scope, [Datum("AWS/SageMaker", name, plan.key.dimensions, value, unit)])
-
         s3 = self._dependencies.clients.client("s3", plan.scope)
         return HostedModels(
             server=server,
@@ -274,7 +270,7 @@ class InstanceSupply:
                 volume_bytes=volume_bytes(plan.instance_type, plan.volume_gb),
             ),
             limits=limits_of(plan.instance_type, loaded_models=self._dependencies.loaded_models),
-            measure=measure,
+            measure=plan.key.measure,
             keep=plan.model_cache,
         )
 
