@@ -63,6 +63,6 @@ def complete_recipe(incomplete: str) -> list[str]:
 
 def complete_example(incomplete: str) -> list[str]:
     """Complete names of examples."""
-    from tritonstack.operate.project.repository import examples  # noqa: PLC0415 - loads the templates
+    from tritonstack.files.scaffold.repository import examples  # noqa: PLC0415 - loads the templates
 
     return [name for name in examples() if name.startswith(incomplete)]

@@ -31,9 +31,6 @@ from tritonstack.cli.help_text import WIDTH
 from tritonstack.cli.output import Output
 from tritonstack.cli.registry import COMMANDS, CommandGroup
 
-# Replace characters that a terminal's encoding lacks, such as ASCII or Latin-1.
-
-
 ERRORS = "tritonstack-ascii"
 """Name of the error handler, for `errors=` of a stream."""
 _REPLACEMENTS: Mapping[str, str] = {

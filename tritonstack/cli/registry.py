@@ -16,8 +16,6 @@ from typer.core import TyperGroup
 from tritonstack.base.extras import wing_entry
 from tritonstack.cli.help_text import HelpfulCommand, styled_help
 
-# Load what shell completion needs of a command: its parameters, without the imports of its body.
-#
 # The body of `deploy` imports the AWS SDK, which takes longer to load than a person waits for a completion.
 
 

@@ -15,7 +15,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.paths import Project
 from tritonstack.files.records.lock_writing import lock_text
 from tritonstack.files.records.locks import Built, Lock, entry_of
-from tritonstack.operate.report.live_state import LiveCache, read_live_state
+from tritonstack.operate.report.live_state import read_live_state
 from tritonstack.operate.report.report import ReportOptions, collect, report
 from tritonstack.operate.report.report_data import MissingData, ReportData
 from tritonstack.operate.shared.events import new_event, record_event
@@ -178,14 +178,14 @@ def test_an_event_is_read_once(project: Project, account: str) -> None:
     s3 = boto3.client("s3", region_name="eu-west-1")
     bucket = workspace.spec.artifact_bucket
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    cloud, cache = Session(project).cloud(workspace.spec), LiveCache()
+    cloud, cache = Session(project).cloud(workspace.spec), {}
     for note in ("a", "b"):
         record_event(cloud, bucket, new_event("deployed", workspace, endpoints=["search"], note=note))
         first = read_live_state(Session(project), workspace, cache)
-        assert len(first.events) == len(cache.events)
-        for key in cache.events:  # the listing still names it
+        assert len(first.events) == len(cache)
+        for key in cache:  # the listing still names it
             s3.put_object(Bucket=bucket, Key=key.removeprefix(f"s3://{bucket}/"), Body=b"{")
     again = read_live_state(Session(project), workspace, cache)
     assert [event.note for event in again.events] == ["a", "b"]
     assert again.missing == ()
-    assert read_live_state(Session(project), workspace, LiveCache()).events_unread
+    assert read_live_state(Session(project), workspace, {}).events_unread

@@ -1,4 +1,4 @@
-"""Rollouts: what is read from CloudFormation and CloudWatch, by age, and what is read again."""
+"""Rollouts: what is read from CloudFormation and CloudWatch, by age."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.operate.strict_aws import OnePage, checked
-from tritonstack.operate.report.rollout_history import AlarmPeriod, PastRollout, RolloutCache, rollouts_of
+from tritonstack.operate.report.rollout_history import AlarmPeriod, PastRollout, rollouts_of
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.verify.expectations import ExpectedEndpoint
 
@@ -31,10 +31,9 @@ SEARCH = ExpectedEndpoint(
 
 
 class Aws:
-    """CloudFormation and CloudWatch with one rollout and one alarm; every call is checked and counted."""
+    """CloudFormation and CloudWatch with one rollout and one alarm; every call is checked."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
         self.events = [_event("3", "UPDATE_COMPLETE", END), _event("2", "UPDATE_IN_PROGRESS", START)]
         self.changes: list[tuple[datetime, str]] = []
         self.alarms: list[dict[str, Any]] = [_alarm("OK", START - timedelta(days=200))]
@@ -79,7 +78,6 @@ class _Client:
         operation = "".join(part.title() for part in name.split("_"))
 
         def call(**parameters: Any) -> dict[str, Any]:
-            self._aws.calls.append(name)
             parameters.pop("PaginationConfig", None)
             checked(self._service, operation, parameters)
             answer: dict[str, Any] = getattr(self._aws, name)(**parameters)
@@ -104,8 +102,8 @@ def _alarm(state: str, since: datetime) -> dict[str, Any]:
     return {"StateValue": state, "StateTransitionedTimestamp": since, "StateUpdatedTimestamp": since}
 
 
-def _read(aws: Aws, age: timedelta, cache: RolloutCache | None = None) -> PastRollout:
-    rollouts = rollouts_of(cast("Cloud", aws), "stack", SEARCH, now=END + age, cache=cache)
+def _read(aws: Aws, age: timedelta) -> PastRollout:
+    rollouts = rollouts_of(cast("Cloud", aws), "stack", SEARCH, now=END + age)
     return rollouts[0]
 
 
@@ -162,11 +160,3 @@ def test_an_alarm_without_a_history_is_unknown(alarms, age, unknown, fires):
     rollout = _read(aws, timedelta(days=age))
     assert rollout.unknown_alarms == ((ALARM,) if unknown else ())
     assert bool(rollout.firing_alarms) is fires
-
-
-def test_a_rollout_is_read_again_until_its_metrics_are_complete():
-    aws, cache = Aws(), RolloutCache()
-    _read(aws, timedelta(minutes=1), cache)
-    aws.calls.clear()
-    _read(aws, timedelta(minutes=2), cache)
-    assert "get_metric_data" in aws.calls

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tritonstack.base.revisions import short_commit
-from tritonstack.operate.diff.diff import DeployOutlook, PlannedChange, StackPlan
+from tritonstack.operate.deploy.cdk_changes import PlannedChange
+from tritonstack.operate.deploy.plans import StackPlan
+from tritonstack.operate.diff.diff import DeployOutlook
 
 _LISTED = 5
 _LONGEST_LINE = 240

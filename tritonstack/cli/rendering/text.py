@@ -59,9 +59,6 @@ def _escaped(character: str) -> str:
     return ascii(character)[1:-1]
 
 
-# Text whose continued lines are indented.
-
-
 _INDENT, _LEAST = 2, 20
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tritonstack.operate.verify.verify import Check, Verdict
+from tritonstack.operate.verify.checks import Check
+from tritonstack.operate.verify.verdicts import Verdict
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:

@@ -32,8 +32,6 @@ from tritonstack.operate.shared.artifacts import (
 )
 from tritonstack.operate.shared.aws import Cloud
 
-# Compare S3's own checksums of an object with a local file.
-#
 # S3 computes SHA-256 over the bytes that it stores. A single-part object has the checksum of its bytes; a
 # multipart object has the checksum of its parts' checksums, which depends on the part size. Both prove every
 # stored byte without reading it back.
@@ -68,9 +66,6 @@ def _part_digests(file: Path, part_bytes: int) -> Iterator[bytes]:
             if remaining == part_bytes:
                 return
             yield digest.digest()
-
-
-# Read large bodies over connections that may break: reconnect while they make progress.
 
 
 PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -109,8 +104,6 @@ def read_all(
             sleep(pause)
 
 
-# Upload archives to a bucket, and prove that S3 stores their bytes.
-#
 # S3 shows an object only when it is complete. boto3 sends a large archive in parts, each with its SHA-256.
 # The bucket's lifecycle rule deletes the parts of an upload that was killed.
 
@@ -332,9 +325,6 @@ def _put_in_place(folder: Path, final: Path, manifest: Manifest) -> None:
         shutil.rmtree(final)
     final.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(final)
-
-
-# Copy artifacts between buckets of one account within S3, without downloading them.
 
 
 def copy_in_account(source: StoredArtifact, *, cloud: Cloud, bucket: str) -> None:

@@ -35,9 +35,6 @@ from tritonstack.operate.shared.deployed import (
 )
 from tritonstack.operate.shared.session import Session
 
-# The table of all listings.
-
-
 LISTINGS: tuple[Listing, ...] = (
     *(Listing(directory.service, (directory.type,), directory.find) for directory in NAMED),
     Listing("cloudformation", ("AWS::CloudFormation::Stack",), services.stacks),
@@ -62,9 +59,6 @@ LISTINGS: tuple[Listing, ...] = (
     Listing("ec2", network.PART_TYPES, network.networks),
     Listing("ec2", network.IMAGE_TYPES, network.machine_images),
 )
-
-
-# Report all resources of an environment, with the stack of each.
 
 
 _AT_ONCE = 8
@@ -274,9 +268,6 @@ def _belongs_to_others(
         return not scope.tagged(resource.tags)
     segments = resource.id.replace("alias/", "").split("/")
     return any(word.startswith(other) for other in others for word in segments)
-
-
-__all__ = ["Audit", "Item", "Report", "audit"]
 
 
 @dataclass(frozen=True)

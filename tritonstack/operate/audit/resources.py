@@ -106,8 +106,6 @@ def scalable_target_id(item: Mapping[str, Any]) -> str:
     return "|".join((item["ResourceId"], item["ScalableDimension"], item["ServiceNamespace"]))
 
 
-# List EC2 resources: networks and their parts, snapshots, and images.
-#
 # EC2 uses ids instead of names: tags, group names, and the network show the owner. A network's default
 # resources (main route table, default group) are ignored.
 

@@ -26,8 +26,6 @@ from tritonstack.operate.audit.resources import (
 )
 from tritonstack.operate.shared.aws import Cloud, is_absent, pages
 
-# How services list what has a name: to find resources, and to check those that are known by their tags.
-
 
 @dataclass(frozen=True)
 class Directory:

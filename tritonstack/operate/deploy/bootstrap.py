@@ -14,8 +14,6 @@ from tritonstack.operate.shared.stacks import is_bootstrapped
 from tritonstack.operate.synth.assembly import Assembly
 from tritonstack.operate.synth.cdk import CdkCli
 
-# Report the events of CloudFormation that the CDK prints.
-
 
 def show_event(step: Step, line: str) -> None:
     """Report a line of the CDK if it is an event of a resource; a terminal keeps only failures."""

@@ -57,8 +57,6 @@ from tritonstack.operate.synth.assembly import Assembly
 from tritonstack.operate.synth.cdk import CdkCli, CdkFailedError
 from tritonstack.operate.synth.synthesis import cdk_of, synthesized
 
-# Record deployments of endpoints, once per change.
-#
 # The soak time counts from the first such event, so a deployment without changes writes none.
 
 
@@ -306,9 +304,6 @@ class EnvironmentDeployment:
             remedy=f"run `tritonstack deploy {environment}` to wait and resume, or "
             f"`tritonstack destroy {environment}` to delete everything",
         )
-
-
-# Deploy an environment, or an instance of a template.
 
 
 @dataclass(frozen=True)

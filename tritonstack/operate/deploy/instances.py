@@ -25,8 +25,6 @@ from tritonstack.operate.artifacts.transfers import copy_in_account
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.session import Session
 
-# Copy the artifacts of an instance from the environment whose lock it runs.
-#
 # S3 copies within an account; across accounts, artifacts are downloaded, checked, and uploaded.
 # A deploy publishes artifacts that exist only on this machine.
 

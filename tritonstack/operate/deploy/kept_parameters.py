@@ -21,9 +21,6 @@ from tritonstack.operate.deploy.changes import Changes
 from tritonstack.operate.shared.aws import Cloud, if_present
 from tritonstack.operate.synth.assembly import EndpointTemplate, Properties, Template, parameter_of
 
-# When schedules change the limits of the instance count.
-
-
 _WEEK = timedelta(days=8)
 
 

@@ -20,8 +20,6 @@ from tritonstack.operate.synth.assembly import (
     references,
 )
 
-# Detect endpoint updates that SageMaker rejects, and two-phase alternatives.
-#
 # SageMaker rejects a new instance type for, or the removal of, a variant with registered scaling.
 # CloudFormation removes the registration after it changes the endpoint, so the update needs two phases: first
 # without the registration, then the change.

@@ -312,9 +312,6 @@ def _asked(
     return answer
 
 
-# Reject requests for what does not exist, is not built, or is not available in the account.
-
-
 def require_built(workspace: Workspace) -> None:
     """Raise InvalidFilesError if the lock lacks an artifact that an endpoint serves."""
     if violations := unbuilt(workspace):

@@ -27,16 +27,6 @@ from tritonstack.operate.shared.deployed import (
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.shared.stacks import environment_stacks
 
-__all__ = [
-    "Destroyed",
-    "Destruction",
-    "DestructionPlan",
-    "destroy",
-    "jobs_text",
-    "name_required",
-    "plan_destruction",
-]
-
 
 @dataclass(frozen=True)
 class Rejection:

@@ -37,8 +37,6 @@ from tritonstack.operate.shared.stacks import (
     with_planned_tags,
 )
 
-# Stop running builds before a destruction: they cost money and publish to buckets that are being emptied.
-#
 # Ended Processing jobs are deleted, too: SageMaker keeps them forever, and no stack owns them. No state is
 # kept between runs.
 

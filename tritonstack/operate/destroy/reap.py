@@ -18,12 +18,6 @@ from tritonstack.operate.shared.deployed import Location, LocationFilter, requir
 from tritonstack.operate.shared.session import Session, Steps
 from tritonstack.operate.shared.stacks import DELETED, StackState, is_own, list_stacks, with_planned_tags
 
-# Find environments with an `expires` tag in every location of the project.
-
-
-# Find and destroy expired environments, by the tags of their stacks.
-
-
 Verdict = Literal["expired", "active", "protected", "unreadable"]
 
 
@@ -118,15 +112,6 @@ def _verdict(stacks: Iterable[StackState], expires: str, now: datetime) -> Verdi
         return "unreadable"
     return "expired" if has_expired({EXPIRES: expires}, now) else "active"
 
-
-__all__ = [
-    "ExpiringEnvironment",
-    "ExpiringEnvironments",
-    "ExpiryState",
-    "expiry_text",
-    "find_expiring",
-    "gap_lines",
-]
 
 _TEXTS: Mapping[str, str] = {
     "expired": "expired at {expires}",

@@ -38,9 +38,6 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.operate.synth.assembly import Assembly, Template
 from tritonstack.operate.synth.synthesis import cdk_of, synthesized
 
-# Compare the models and images of a deployment: previous and new digests and their metrics.
-
-
 _ARTIFACT = re.compile(r"/models/(?P<model>[^/]+)/(?P<digest>[0-9a-f]{64})/")
 
 
@@ -218,9 +215,6 @@ def _from(commit: str | None) -> str:
 
 def _moment(at: str) -> str:
     return f"{at[:10]} {at[11:16]}"
-
-
-__all__ = ["ArtifactChange", "DeployOutlook", "PlannedChange", "StackPlan", "diff", "plan_deploy"]
 
 
 @dataclass(frozen=True)

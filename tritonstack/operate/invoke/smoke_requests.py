@@ -26,9 +26,6 @@ from tritonstack.files.records.examples import Example, Examples, RightAnswer, a
 from tritonstack.files.records.locks import LockedArtifact
 from tritonstack.operate.shared.aws import Cloud
 
-# Deadlines for smoke requests to endpoints that may be scaling up from zero.
-
-
 _LEAST_S = 30.0
 """The minimum time for a queued request, even if the endpoint needed most of the deadline to start."""
 
@@ -78,9 +75,6 @@ class Deadline:
     def pause(self) -> None:
         """Pause before the next attempt."""
         self.patience.sleep(self.patience.pause_s)
-
-
-# Determine which models and variants smoke requests can address.
 
 
 @dataclass(frozen=True, kw_only=True)

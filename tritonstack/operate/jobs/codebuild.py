@@ -186,9 +186,6 @@ def _reason(build: Mapping[str, Any]) -> str:
     return "; ".join([*filter(None, [causes.get(build["buildStatus"])]), *messages]) or "it failed"
 
 
-# Build missing custom images in CodeBuild for an environment's repositories.
-
-
 _OCI = "application/vnd.oci."
 
 

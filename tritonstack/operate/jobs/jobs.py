@@ -25,8 +25,6 @@ from tritonstack.files.records.manifests import MANIFEST_NAME, Manifest
 from tritonstack.operate.shared.artifacts import published_manifest, read_object
 from tritonstack.operate.shared.aws import Clock, Cloud, if_present, is_absent
 
-# Retry calls with new IAM roles, which take seconds to propagate.
-#
 # Until then, services reject the role with the same error as a role that does not trust them.
 
 
@@ -57,9 +55,6 @@ def once_role_is_known(call: Callable[[], Answer], clock: Clock) -> Answer:
 def _is_about_role(error: ClientError) -> bool:
     patterns = _REJECTIONS.get(aws_error_code(error))
     return patterns is not None and patterns.search(str(error)) is not None
-
-
-# Read the outputs of an environment's build stack.
 
 
 class BuildStackError(TritonstackError):

@@ -153,9 +153,6 @@ def _require_docker() -> None:
     docker_engine()
 
 
-# Stop local clouds.
-
-
 @dataclass(frozen=True)
 class StoppedCloud:
     """The local cloud of one account, which does not run any more."""

@@ -37,9 +37,6 @@ from tritonstack.operate.local.model_front import ModelFront
 from tritonstack.operate.shared.session import Session
 from tritonstack.triton import TritonResponse, TritonServer, find_installation, require_isolation
 
-# Notice changes of a model's files by looking at them repeatedly.
-
-
 Snapshot = Mapping[str, tuple[int, int]]
 """Modification time and size of each file."""
 LOOK_EVERY_S = 0.25

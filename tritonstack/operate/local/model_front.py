@@ -16,9 +16,6 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.foreign_pages import foreign_reason
 from tritonstack.triton import TritonServer
 
-# A web server on the loopback interface of this machine.
-
-
 HOST = "127.0.0.1"
 
 

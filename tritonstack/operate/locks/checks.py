@@ -127,9 +127,6 @@ def _workspace(files: ProjectFiles, name: str) -> Workspace | None:
         return None  # as above
 
 
-# Compare an environment's lock with its bucket and registry, read-only.
-
-
 class UntrueLockError(TritonstackError):
     """Buckets or registries do not match the locks."""
 

@@ -207,8 +207,6 @@ def _is_marked(tags: Iterable[Mapping[str, str]]) -> bool:
     return any((tag["Key"], tag["Value"]) == SUPERSEDED_TAG for tag in tags)
 
 
-# Delete superseded images of endpoints from an environment's repositories.
-#
 # ECR's lifecycle rules know nothing of locks and endpoints, and an expired image cannot be restored. So an
 # image is deleted here, by its digest, and only if
 #

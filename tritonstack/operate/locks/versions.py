@@ -118,8 +118,6 @@ def digests_of(lock: Lock) -> Iterator[str]:
         yield from (image.digest for image in images.values())
 
 
-# Build the history of a model's artifacts from locks in git and events in buckets.
-#
 # Duplicates are merged. Locks show builds and promotions; only events show deployments and verifications.
 
 

@@ -32,8 +32,6 @@ from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.running import endpoint_condition
 from tritonstack.operate.shared.session import Session
 
-__all__ = ["LogLine", "LogQuery", "Logs", "follow_logs", "logs", "readable"]
-
 _DEFAULT_SINCE = "1h"
 _LONGEST_FILTER = 1000
 """CloudWatch Logs accepts filter patterns of 1,024 characters."""

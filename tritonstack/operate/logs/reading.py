@@ -177,9 +177,6 @@ def exact_pattern(text: str) -> str:
     return f'"{escaped}"'
 
 
-# Find the latest build of a model among an environment's builds.
-
-
 LATEST = 100
 """How many builds of each project, and how many Processing jobs, are searched."""
 

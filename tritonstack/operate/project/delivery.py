@@ -16,9 +16,6 @@ from tritonstack.files.loading import ProjectFiles
 from tritonstack.operate.shared.checkout import Checkout, CheckoutError
 from tritonstack.operate.shared.session import Session
 
-# Determine the environments that a change affects, and the delivery role of each, for workflows.
-
-
 _NO_COMMIT = frozenset("0")
 """GitHub's commit id for a new branch: all zeros."""
 

@@ -12,8 +12,6 @@ from tritonstack.operate.deploy.preflight import AccountQuota, read_quotas
 from tritonstack.operate.shared.aws import AWS_ERRORS
 from tritonstack.operate.shared.session import Session
 
-__all__ = ["AccountQuota", "NeededQuotas", "quotas"]
-
 
 @dataclass(frozen=True)
 class NeededQuotas:

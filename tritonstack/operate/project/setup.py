@@ -187,9 +187,6 @@ def _run(command: Sequence[str], *, cwd: Path) -> None:
         )
 
 
-# Check what a project needs, and say how to get what is missing.
-
-
 NOT_FOUND = "not found"
 _EXTRAS = {
     "cdk": ("aws_cdk", ""),

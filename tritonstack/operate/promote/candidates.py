@@ -29,9 +29,6 @@ from tritonstack.operate.promote.performance import PerformanceRequirement
 from tritonstack.operate.promote.plans import Decision, endpoints_running
 from tritonstack.operate.shared.events import built_now, read_events
 
-# Find the performance that a target's endpoints require, and how to measure it in the source.
-
-
 _LEAST_S = 60
 _ANSWERS = 2_200
 """So many that at least 1,000 remain after the warm-up: a 99th percentile requires them."""

@@ -146,7 +146,9 @@ def evaluate_gates(
     in its file: a removed endpoint cannot be verified again. A `protected` target accepts no builds,
     verdicts, or load tests from uncommitted files.
     """
-    rejected = [event for event in events if protected and _is_uncommitted_pass(event)]
+    rejected = [
+        event for event in events if protected and event.kind == "verified" and not is_committed(event.commit)
+    ]
     accepted = [event for event in events if event not in rejected]
     results: list[GateResult] = []
     for candidate in candidates:
@@ -217,11 +219,6 @@ def override_note(results: Sequence[GateResult]) -> str | None:
     reasons = {result.gate: result.overridden for result in results if result.overridden is not None}
     gates = sorted(reasons, key=GATES.index)
     return "; ".join(f"gate {gate} overridden: {reasons[gate]}" for gate in gates) or None
-
-
-def _is_uncommitted_pass(event: Event) -> bool:
-    """Return whether a pass was recorded from uncommitted files. A failure always counts."""
-    return event.kind == "verified" and not is_committed(event.commit)
 
 
 @dataclass(frozen=True)

@@ -180,9 +180,6 @@ def _shown(event: Event) -> str:
     return datetime.fromisoformat(event.at).astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-# Compute when an environment's change windows open.
-
-
 def next_opening(windows: Sequence[ChangeWindow], now: datetime) -> datetime | None:
     """Return when the next window opens, in UTC; None if none does within two weeks."""
     openings = [opening for window in windows for opening in _openings(window, now)]

@@ -255,8 +255,6 @@ def _place(item: LockChange) -> tuple[bool, str, str]:
     return isinstance(item.entry, LockedImage), item.name, item.key
 
 
-# Records of a promotion: `promoted` in the lock's entry, and the corresponding event.
-#
 # The event is derived from the lock's entry alone. So a run after a killed promotion writes the same event
 # under the same key.
 

@@ -45,8 +45,6 @@ from tritonstack.operate.shared.revisions import change_revision_of
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.synth.synthesis import cdk_of, synthesized
 
-# Prepare the bucket of a promotion's target, and lock and record what was copied to it.
-#
 # The order makes a promotion resumable: the lock names only what is in the bucket, events only what is
 # locked.
 

@@ -14,8 +14,6 @@ from tritonstack.operate.artifacts.copying import Copied
 from tritonstack.operate.promote.gates import GateResult
 from tritonstack.operate.promote.plans import Decision
 
-__all__ = ["GateResult", "LockChange", "Promotion", "PromotionFacts", "PromotionPlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LockEntry:

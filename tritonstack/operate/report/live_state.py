@@ -19,7 +19,7 @@ from tritonstack.operate.report.report_data import (
     ReportData,
     ReportedEnvironment,
 )
-from tritonstack.operate.report.rollout_history import PastRollout, RolloutCache, rollouts_of
+from tritonstack.operate.report.rollout_history import PastRollout, rollouts_of
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import EventCache, read_events
 from tritonstack.operate.shared.session import Session
@@ -46,16 +46,7 @@ class LiveState:
     missing: tuple[MissingData, ...] = ()
 
 
-@dataclass
-class LiveCache:
-    """What was read and cannot change: events, stack events, and completed rollouts."""
-
-    events: EventCache = field(default_factory=dict)
-    rollouts: dict[str, RolloutCache] = field(default_factory=dict)
-    """By environment."""
-
-
-def read_live_state(session: Session, workspace: Workspace, cache: LiveCache) -> LiveState:
+def read_live_state(session: Session, workspace: Workspace, cache: EventCache) -> LiveState:
     """Read an environment; each part that is unreadable is named as missing, and the others are kept."""
     spec, now, gaps = workspace.spec, datetime.now(UTC), Gaps()
     cloud = gaps.attempt(f"deployed state of {spec.name}", lambda: session.cloud(spec))
@@ -63,17 +54,14 @@ def read_live_state(session: Session, workspace: Workspace, cache: LiveCache) ->
         return LiveState(unread=gaps[0].reason, events_unread=gaps[0].reason, missing=tuple(gaps))
     status = gaps.attempt(
         f"deployed state of {spec.name}",
-        lambda: environment_status(cloud, workspace, now=now, cache=cache.events),
+        lambda: environment_status(cloud, workspace, now=now, cache=cache),
     )
     since = (now - timedelta(days=EVENT_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     events = gaps.attempt(
         f"events of {spec.name}",
-        lambda: tuple(read_events(cloud, spec.artifact_bucket, since=since, cache=cache.events)),
+        lambda: tuple(read_events(cloud, spec.artifact_bucket, since=since, cache=cache)),
     )
-    known = cache.rollouts.setdefault(spec.name, RolloutCache())
-    rollouts = gaps.attempt(
-        f"rollouts of {spec.name}", lambda: tuple(_rollouts(cloud, workspace, known, now))
-    )
+    rollouts = gaps.attempt(f"rollouts of {spec.name}", lambda: tuple(_rollouts(cloud, workspace, now)))
     reasons = {gap.subject: gap.reason for gap in gaps}
     return LiveState(
         cloud,
@@ -150,9 +138,7 @@ class StageLog:
         return replace(rollout, stages=tuple(stages))
 
 
-def _rollouts(
-    cloud: Cloud, workspace: Workspace, cache: RolloutCache, now: datetime
-) -> Iterator[PastRollout]:
+def _rollouts(cloud: Cloud, workspace: Workspace, now: datetime) -> Iterator[PastRollout]:
     for name in workspace.spec.endpoints:
         stack = naming.endpoint_stack_name(workspace.spec.base, name)
         deployed = deployed_stack(cloud, stack)
@@ -160,7 +146,7 @@ def _rollouts(
             continue
         expected = expected_endpoint(deployed.template, deployed.facts)
         if expected is not None:
-            yield from rollouts_of(cloud, stack, expected, now=now, cache=cache)
+            yield from rollouts_of(cloud, stack, expected, now=now)
 
 
 def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCost) -> EndpointCost:

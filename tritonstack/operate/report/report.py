@@ -29,7 +29,6 @@ from tritonstack.operate.locks.versions import (
 )
 from tritonstack.operate.report.environments import describe_environment, load_reported
 from tritonstack.operate.report.live_state import (
-    LiveCache,
     LiveState,
     StageLog,
     read_gates,
@@ -49,11 +48,10 @@ from tritonstack.operate.report.report_data import (
 )
 from tritonstack.operate.shared.aws import in_parallel
 from tritonstack.operate.shared.checkout import Checkout
+from tritonstack.operate.shared.events import EventCache
 from tritonstack.operate.shared.output_files import require_output, write_output
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.status.status import EnvironmentStatus
-
-# Compare environments with what is deployed, which synthesizes the stacks.
 
 
 @dataclass
@@ -139,7 +137,8 @@ def watch_report(
     If a read fails, for example while a file is edited, the page keeps the data and names the error.
     """
     require_output(file)
-    options, reader, log, cache = options or ReportOptions(), ChangeReader(), StageLog(), LiveCache()
+    options, reader, log = options or ReportOptions(), ChangeReader(), StageLog()
+    cache: EventCache = {}
     written = _write(file, log.completed(collect(session, options, reader, cache)), Watch(INTERVAL_S))
     on_written(written)
     session = Session(session.project)  # its steps would fill the terminal
@@ -172,7 +171,7 @@ def collect(
     session: Session,
     options: ReportOptions,
     reader: ChangeReader | None = None,
-    cache: LiveCache | None = None,
+    cache: EventCache | None = None,
 ) -> ReportData:
     """Collect what a report shows; `reader` and `cache` know what was read before."""
     reader = (reader or ChangeReader()) if options.changes else None
@@ -183,7 +182,7 @@ def collect(
         name: loaded_files for name, loaded_files in loaded.items() if isinstance(loaded_files, Workspace)
     }
     missing = Gaps()
-    live = _live_states(session, workspaces, options, cache or LiveCache(), missing)
+    live = _live_states(session, workspaces, options, {} if cache is None else cache, missing)
     environments = []
     for name, loaded_files in loaded.items():
         if isinstance(loaded_files, ReportedEnvironment):
@@ -211,7 +210,7 @@ def _live_states(
     session: Session,
     workspaces: Mapping[str, Workspace],
     options: ReportOptions,
-    cache: LiveCache,
+    cache: EventCache,
     missing: Gaps,
 ) -> dict[str, LiveState]:
     if options.offline:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tritonstack.operate.shared.aws import Cloud, metric_query
+from tritonstack.operate.shared.aws import Cloud, metric_query, pages
 from tritonstack.operate.status.traffic import request_dimensions
 from tritonstack.operate.verify.expectations import ExpectedEndpoint
 
@@ -16,8 +16,6 @@ _SHOWN = 3
 _STACK = "AWS::CloudFormation::Stack"
 _TYPES = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent")
 _AROUND = timedelta(minutes=5)
-_SETTLED = timedelta(minutes=15)
-"""After this time, CloudWatch has all metrics and alarms of a rollout."""
 _MOST_EVENTS = 500
 _METRIC_PERIODS = ((timedelta(days=15), 60), (timedelta(days=63), 300))
 """Until which age CloudWatch keeps values per period in seconds."""
@@ -96,33 +94,20 @@ class EndpointUpdate:
         return replace(self, ended=event["Timestamp"], failure=reason if failed else "")
 
 
-@dataclass
-class RolloutCache:
-    """What was read and cannot change: stack events, and rollouts that ended some time ago."""
-
-    events: MutableMapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
-    """Stack -> events, latest first."""
-    rollouts: MutableMapping[tuple[str, datetime], PastRollout] = field(default_factory=dict)
-    """By endpoint and start."""
-
-
-def rollouts_of(
-    cloud: Cloud,
-    stack: str,
-    expected: ExpectedEndpoint,
-    *,
-    now: datetime,
-    cache: RolloutCache | None = None,
-) -> list[PastRollout]:
+def rollouts_of(cloud: Cloud, stack: str, expected: ExpectedEndpoint, *, now: datetime) -> list[PastRollout]:
     """Return the latest rollouts of an endpoint, latest first."""
-    cache = RolloutCache() if cache is None else cache
-    updates = list(updates_in(_events(cloud, stack, cache)))[-_SHOWN:]
-    return [_known_rollout(cloud, expected, update, now, cache) for update in reversed(updates)]
-
-
-def metric_period_s(age: timedelta) -> int:
-    """Return the shortest period of the values that CloudWatch keeps at an age, in seconds. Pure."""
-    return next((seconds for oldest, seconds in _METRIC_PERIODS if age < oldest), _LONGEST_PERIOD_S)
+    limit = {"MaxItems": _MOST_EVENTS}
+    events = [
+        *pages(
+            cloud.client("cloudformation"),
+            "describe_stack_events",
+            "StackEvents",
+            StackName=stack,
+            PaginationConfig=limit,
+        )
+    ]
+    updates = list(updates_in(reversed(events)))[-_SHOWN:]
+    return [_rollout(cloud, expected, update, now) for update in reversed(updates)]
 
 
 def planned_shift(config: Mapping[str, Any]) -> tuple[str, tuple[Point, ...]]:
@@ -164,45 +149,12 @@ def updates_in(events: Iterable[Mapping[str, Any]]) -> Iterator[EndpointUpdate]:
         yield current
 
 
-def _events(cloud: Cloud, stack: str, cache: RolloutCache) -> list[Mapping[str, Any]]:
-    """Return the latest events of a stack, oldest first; those in the cache are not read again."""
-    pages = (
-        cloud.client("cloudformation")
-        .get_paginator("describe_stack_events")
-        .paginate(StackName=stack, PaginationConfig={"MaxItems": _MOST_EVENTS})
-    )
-    earlier = cache.events.get(stack, [])
-    latest = earlier[0]["EventId"] if earlier else None
-    fresh = list[Mapping[str, Any]]()
-    for event in (event for page in pages for event in page["StackEvents"]):
-        if event["EventId"] == latest:
-            fresh += earlier
-            break
-        fresh.append(event)
-    cache.events[stack] = fresh[:_MOST_EVENTS]
-    return cache.events[stack][::-1]
-
-
-def _known_rollout(
-    cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime, cache: RolloutCache
-) -> PastRollout:
-    """Return a rollout, from the cache if it ended and the endpoint still has the same policy."""
-    key = expected.name, update.started
-    cached = cache.rollouts.get(key)
-    policy = (*planned_shift(expected.rollout), tuple(expected.rollback_alarms))
-    if cached is not None and (cached.strategy, cached.planned, cached.alarms) == policy:
-        return cached
-    rollout = _rollout(cloud, expected, update, now)
-    if update.ended is not None and now - update.ended > _SETTLED:
-        cache.rollouts[key] = rollout
-    return rollout
-
-
 def _rollout(cloud: Cloud, expected: ExpectedEndpoint, update: EndpointUpdate, now: datetime) -> PastRollout:
     end = update.ended or now
     strategy, planned = planned_shift(expected.rollout)
     window = (update.started - _AROUND, min(end + _AROUND, now))
-    period_s = metric_period_s(now - window[0])
+    age = now - window[0]
+    period_s = next((seconds for oldest, seconds in _METRIC_PERIODS if age < oldest), _LONGEST_PERIOD_S)
     requests, errors = _traffic(cloud, expected, update.started, window, period_s)
     names = expected.rollback_alarms
     alarms = {name: _periods(cloud, name, update.started, window, now) for name in names}
@@ -294,18 +246,19 @@ def _state_changes(
     cloud: Cloud, alarm: str, window: tuple[datetime, datetime]
 ) -> Iterator[tuple[datetime, str]]:
     """Yield time and summary of an alarm's state changes in a window and of the first after it."""
-    pages = (
-        cloud.client("cloudwatch")
-        .get_paginator("describe_alarm_history")
-        .paginate(
-            AlarmName=alarm, HistoryItemType="StateUpdate", StartDate=window[0], ScanBy="TimestampAscending"
-        )
+    changes = pages(
+        cloud.client("cloudwatch"),
+        "describe_alarm_history",
+        "AlarmHistoryItems",
+        AlarmName=alarm,
+        HistoryItemType="StateUpdate",
+        StartDate=window[0],
+        ScanBy="TimestampAscending",
     )
-    for page in pages:
-        for item in page["AlarmHistoryItems"]:
-            yield item["Timestamp"], item["HistorySummary"]
-            if item["Timestamp"] > window[1]:
-                return
+    for item in changes:
+        yield item["Timestamp"], item["HistorySummary"]
+        if item["Timestamp"] > window[1]:
+            return
 
 
 def _fires_since(cloud: Cloud, alarm: str, since: datetime, *, complete: bool) -> bool | None:

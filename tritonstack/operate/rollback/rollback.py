@@ -48,8 +48,6 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.operate.verify.verdicts import Verdict
 from tritonstack.operate.verify.verify import verify_workspace
 
-# Prepare and record a rollback: restore deleted artifacts and write the event.
-#
 # Artifacts can be restored within a month after their deletion: the last version is copied over the delete
 # marker. Removing the marker would need permission to delete versions, which no deployer has.
 
@@ -82,10 +80,11 @@ def ensure_available(
     )
 
 
-def is_recorded(cloud: Cloud, workspace: Workspace, back: RolledBack) -> bool:
+def _is_recorded(session: Session, workspace: Workspace, cloud: Cloud, back: RolledBack) -> bool:
     """Return whether the rollback in the lock was completed."""
-    bucket = workspace.spec.artifact_bucket
-    events = read_events(cloud, bucket, kinds=["rolled-back"], since=back.at)
+    with session.reporter.step("reading the events of the environment"):
+        bucket = workspace.spec.artifact_bucket
+        events = read_events(cloud, bucket, kinds=["rolled-back"], since=back.at)
     return any((event.at, event.by) == (back.at, back.by) for event in events)
 
 
@@ -163,9 +162,6 @@ def _deleted(s3: Any, bucket: str, prefix: str) -> dict[str, str]:
     return {key: latest[key] for key in sorted(hidden & set(latest))}
 
 
-__all__ = ["Rollback", "RollbackPlan", "RollbackRefutedError", "require_no_instance", "rollback"]
-
-
 @dataclass(frozen=True)
 class RolledBackEntry:
     """A lock entry that is rolled back."""
@@ -237,7 +233,8 @@ def rollback(
     when it is called again; a complete one changes nothing. Raises RollbackRefutedError if verification
     fails.
     """
-    _require_own_lock(session, environment)
+    if environment in template_names(session.project):
+        require_no_instance(session, environment, "<name>")
     workspace = load_workspace(session.project, environment)
     require_endpoint(workspace, endpoint)
     history = lock_history(session.project, environment)
@@ -273,16 +270,6 @@ def require_no_instance(session: Session, environment: str, instance: str) -> No
         f"`tritonstack deploy {environment} --name {instance}`",
         code=RollbackError.code,
     )
-
-
-def _require_own_lock(session: Session, environment: str) -> None:
-    if environment in template_names(session.project):
-        require_no_instance(session, environment, "<name>")
-
-
-def _is_recorded(session: Session, workspace: Workspace, cloud: Cloud, back: RolledBack) -> bool:
-    with session.reporter.step("reading the events of the environment"):
-        return is_recorded(cloud, workspace, back)
 
 
 def _plan_switches(

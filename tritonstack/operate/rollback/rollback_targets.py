@@ -207,8 +207,6 @@ def _state_at(history: LockHistory, now: State, commit: str) -> State:
     return {slot: slot.find(lock) for slot in now}
 
 
-# Plan rollbacks: the target version, the entries to restore, and the affected endpoints.
-#
 # Pure. A restored entry records that it was restored and what it replaced. So a rerun can recognize an
 # unfinished rollback, and no rollback restores an artifact that was rolled back before.
 

@@ -153,8 +153,6 @@ def copy_object(
     )
 
 
-# Copy model artifacts below the prefix of a multi-model endpoint in the artifact bucket.
-#
 # S3 copies are atomic, so all objects below the prefix are complete. Copies are never deleted: callers may
 # still request a version that the lock no longer names.
 

@@ -235,14 +235,8 @@ def metric_query(
     }
 
 
-# Get credentials for reading one environment while working on another.
-#
 # Environments in two accounts need two sets of credentials: those of the given profile; else the current
 # ones, if they belong to that account; else a role in that account that trusts the current one.
-
-
-if TYPE_CHECKING:
-    import boto3
 
 _SESSION_NAME = "tritonstack-promote"
 
@@ -297,7 +291,8 @@ def readable_cloud(spec: EnvironmentSpec, *, profile: str | None, at_hand: Cloud
     if identity["Account"] == spec.account:
         return chain
     role = naming.promotion_role_name(spec.delivery_base)
-    arn = f"{_partition(identity['Arn'])}:iam::{spec.account}:role/{role}"
+    partition = identity["Arn"].split(":")[1]  # both accounts share it
+    arn = f"arn:{partition}:iam::{spec.account}:role/{role}"
     borrowed = BorrowedCloud(spec.account, spec.region, {}, role_arn=arn, owner=chain)
     try:
         borrowed.client("sts").get_caller_identity()
@@ -322,8 +317,3 @@ def _identity(chain: Cloud, spec: EnvironmentSpec) -> dict[str, str]:
             remedy="log in (for example `aws sso login`) or pass a profile with --from-profile",
         ) from None
     return identity
-
-
-def _partition(arn: str) -> str:
-    """Return the caller's partition, which both accounts share."""
-    return ":".join(arn.split(":")[:2])

@@ -32,8 +32,6 @@ from tritonstack.operate.shared.checkout import Checkout
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.shared.stacks import StackState, environment_stacks
 
-# Protect environments from destruction.
-#
 # Two safeguards against two mistakes:
 #
 # 1. Protection: the environment's file sets `protected`, and CloudFormation rejects deletion of its stacks.
@@ -88,7 +86,12 @@ def _rejections(
             if spec
             else f"restore {shown} with `protected: false`, deploy it, and retry",
         )
-    if spec is not None and spec.protected is False and not _is_committed(checkout, file):
+    if (
+        spec is not None
+        and spec.protected is False
+        and checkout.exists
+        and checkout.file_at("HEAD", file) != file.read_text(encoding="utf-8")
+    ):
         yield (
             f"`protected: false` in {shown} is not committed",
             "commit it, so that others can review the change",
@@ -103,11 +106,6 @@ def needs_its_name(spec: EnvironmentSpec | None, *, file: Path, keeps_data: bool
     if keeps_data or (spec is not None and (spec.removal == "retain" or spec.protected is not None)):
         return True
     return any(_protects(text) for text in _versions(checkout, file))
-
-
-def _is_committed(checkout: Checkout, file: Path) -> bool:
-    """Return whether git has the current file; True without git."""
-    return not checkout.exists or checkout.file_at("HEAD", file) == file.read_text(encoding="utf-8")
 
 
 def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
@@ -303,7 +301,7 @@ def _found_by_name(
     if len(chosen) == 1:
         return chosen[0]
     places = ", ".join(f"{item.cloud.account} {item.cloud.region}" for item in chosen)
-    described = _described_names(session.project, name)
+    described = template_names(session.project) if name else environment_names(session.project)
     if environment in described and not deployed:
         raise NotDeployedError(
             "\n".join([f"{full_name!r} has no stack in {places or 'any accessible account'}", *unreachable]),
@@ -324,11 +322,6 @@ def _found_by_name(
         "\n".join([f"{full_name!r} has no file, and {environments}", *unreachable]),
         remedy="name the location with --account, --region, and --prefix unless it is the default",
     )
-
-
-def _described_names(project: Project, name: str | None) -> list[str]:
-    """Return the names that a command accepts because a file exists."""
-    return template_names(project) if name else environment_names(project)
 
 
 def _candidates(project: Project, place: LocationFilter) -> list[Location]:

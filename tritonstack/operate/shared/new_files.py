@@ -15,7 +15,7 @@ from tritonstack.base.files import remove_abandoned, staging_folder, write_text_
 from tritonstack.base.naming import check_name
 from tritonstack.base.paths import Project
 from tritonstack.base.results import Internal
-from tritonstack.base.yaml import Document, closest, parse_document, read_text
+from tritonstack.base.yaml import closest, parse_document, read_text
 from tritonstack.facts.releases import RELEASES
 from tritonstack.files.endpoint.endpoint import MultiModelEndpoint, SingleEndpoint
 from tritonstack.files.environment.environment import EnvironmentSpec
@@ -144,7 +144,8 @@ def new_endpoint(
     documents = {model: files.with_members(model) for model in models}
     if not documents:
         raise CommandLineError("an endpoint needs a model", remedy="add --model NAME")
-    gpu = any(_needs_gpu(document) for document in documents.values())
+    members = (member for models in documents.values() for member in models.values())
+    gpu = any("cpu" not in member.record.builds_for for member in members)
     instance = instance_type or (GPU_INSTANCE if gpu else CPU_INSTANCE)
     custom = {} if image is None else {"image": image}
     if len(models) > 1:
@@ -291,7 +292,3 @@ def _first_inputs(project: Project, members: Sequence[str]) -> list[Mapping[str,
     return [
         inputs.model_dump(exclude_none=True, exclude={"outputs"}, mode="json") for inputs in first.test_inputs
     ]
-
-
-def _needs_gpu(models: Mapping[str, Document[ModelSpec]]) -> bool:
-    return any("cpu" not in document.record.builds_for for document in models.values())

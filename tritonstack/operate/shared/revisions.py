@@ -110,11 +110,6 @@ def files_of_environment(workspace: Workspace) -> RelevantFiles:
     return RelevantFiles(built.files | files, built.folders)
 
 
-def files_of_build(workspace: Workspace) -> RelevantFiles:
-    """Return the files that define the artifacts and images of an environment's build."""
-    return _built_from(workspace, BUILD_CODE, BUILD_PINS)
-
-
 def _built_from(workspace: Workspace, code: Iterable[str], pins: Iterable[str]) -> RelevantFiles:
     """Return models, images, code, and the files that pin the version of installed code."""
     project, spec = workspace.project, workspace.spec
@@ -141,7 +136,7 @@ def revision_of(workspace: Workspace) -> Revision:
 
 def build_revision_of(workspace: Workspace) -> Revision:
     """Return the revision of all files that a build for an environment depends on."""
-    return _revision(workspace.project, files_of_build(workspace))
+    return _revision(workspace.project, _built_from(workspace, BUILD_CODE, BUILD_PINS))
 
 
 def change_revision_of(*workspaces: Workspace) -> Revision:

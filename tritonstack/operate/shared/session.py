@@ -18,8 +18,6 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.operate.shared.aws import Cloud, if_present, require_account
 from tritonstack.operate.shared.local_cloud import cloud_to_read, find_cloud
 
-# Progress reports of workflows. The command line implements Reporter; scripts can use NullReporter.
-
 
 class Step(Protocol):
     """A step in progress: entering its context starts it, leaving ends it."""
@@ -90,9 +88,6 @@ class NullReporter:
     def steps(self) -> Iterator[Steps]:
         """Start parallel steps that report nothing."""
         yield self
-
-
-# Read the request that created a template's instance from its deployed foundation.
 
 
 def read_instance(cloud: Cloud, spec: EnvironmentSpec) -> Instance | None:

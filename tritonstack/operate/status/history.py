@@ -25,8 +25,6 @@ from tritonstack.operate.shared.aws import AWS_ERRORS
 from tritonstack.operate.shared.events import read_events
 from tritonstack.operate.shared.session import Session
 
-__all__ = ["ArtifactHistory", "HistoryEntry", "ModelHistory", "history"]
-
 
 @dataclass(frozen=True)
 class ModelHistory:

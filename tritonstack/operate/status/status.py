@@ -37,8 +37,6 @@ from tritonstack.operate.verify.live import (
     observe_endpoint,
 )
 
-# Summarize an environment: deployed commit, endpoints, artifacts, traffic.
-#
 # Nothing is synthesized, so it is fast: files that changed since the last deployment indicate drift.
 # `tritonstack diff` shows the details.
 
@@ -324,8 +322,6 @@ def _deciding_files(workspace: Workspace) -> list[str]:
 def _short(digest: str | None) -> str:
     return short_digest(digest) if digest else "missing"
 
-
-__all__ = ["EndpointStatus", "EnvironmentStatus", "Statuses", "status"]
 
 _AT_ONCE = 4
 

@@ -89,9 +89,6 @@ class Assembly:
         return f"s3://{destination['bucketName']}/{digest}.json"
 
 
-# Read an endpoint from a CloudFormation template: configuration, variants, and scaling.
-
-
 Properties = Mapping[str, Any]
 
 ENDPOINT = "AWS::SageMaker::Endpoint"
@@ -206,8 +203,6 @@ def references(value: Any) -> Iterator[str]:
             yield from references(inner)
 
 
-# Read the templates of deployed stacks.
-#
 # CloudFormation stores them with `?` for every non-ASCII character; the resources have the original text. A
 # change of only such characters is not detected.
 

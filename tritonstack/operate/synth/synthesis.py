@@ -25,8 +25,6 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.operate.synth.assembly import Assembly
 from tritonstack.operate.synth.cdk import CdkCli, find_cdk
 
-# Keep synthesized assemblies, named by everything that synthesis reads.
-#
 # An assembly is used again only if each of these is the same: the files of the project and of the installed
 # code (uncommitted ones included), the lock, the CDK context, and the versions of Python, its packages, Node,
 # and the CDK CLI. An app other than `tritonstack-app` may read other inputs, so its assemblies are not kept.

@@ -14,8 +14,6 @@ from tritonstack.base.results import public
 from tritonstack.operate.synth.assembly import as_stored
 from tritonstack.operate.verify.expectations import Unknown
 
-# Compare a template's values with a service's description.
-#
 # Services normalize what they store: numbers as text, lists in another order, added defaults. Those are not
 # differences. Values that the template does not mention are ignored, except in named lists and the members
 # below, where extra values count.

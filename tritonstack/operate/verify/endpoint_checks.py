@@ -19,8 +19,6 @@ from tritonstack.operate.verify.checks import (
 from tritonstack.operate.verify.expectations import ExpectedEndpoint, Unknown
 from tritonstack.operate.verify.live import Described, LiveEndpoint
 
-# Check an endpoint's scaling against its template. Pure.
-#
 # Scheduled actions overwrite the registered limits, so either limits are accepted.
 
 

@@ -20,8 +20,6 @@ from tritonstack.operate.synth.assembly import (
     references,
 )
 
-# Resolve template values for a deployed stack, as far as possible from outside.
-#
 # Values come from physical ids, parameters, and names; others are UNKNOWN and skipped in comparisons.
 
 

@@ -114,7 +114,8 @@ def _smoke(
         for answer in ask_all(cloud, workspace.spec, target, examples, deadline):
             yield _result(target, answer)
     except TritonstackError as error:  # examples are missing or corrupt
-        yield _result(target, RequestResult("", "not-checked", _error_text(error)))
+        text = f"{error.message}; {error.remedy}" if error.remedy else error.message
+        yield _result(target, RequestResult("", "not-checked", text))
 
 
 def _result(target: SmokeTarget, answer: RequestResult) -> SmokeResult:
@@ -122,7 +123,3 @@ def _result(target: SmokeTarget, answer: RequestResult) -> SmokeResult:
     return SmokeResult(
         endpoint=target.endpoint, model=target.model, digest=digest, variant=target.variant, **vars(answer)
     )
-
-
-def _error_text(error: TritonstackError) -> str:
-    return f"{error.message}; {error.remedy}" if error.remedy else error.message

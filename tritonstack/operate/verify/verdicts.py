@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -33,8 +33,6 @@ from tritonstack.operate.verify.live import (
     observe_endpoint,
 )
 from tritonstack.operate.verify.smoke import SmokeResult, UntestedVariant, not_tested
-
-# Check that locked artifacts exist where endpoints fetch them.
 
 
 @dataclass(frozen=True)
@@ -302,8 +300,3 @@ def _check_endpoint(cloud: Cloud, workspace: Workspace, assembly: Assembly, name
             not_compared |= expected.not_compared
         checks.append(artifact_check(cloud, workspace, name))
     return EndpointVerdict(name, spec.endpoint_name(name), tuple(checks), not_compared=not_compared)
-
-
-def known_endpoints(workspace: Workspace, names: Collection[str]) -> list[str]:
-    """Return the requested endpoints in file order; all if none is named."""
-    return [name for name in workspace.spec.endpoints if not names or name in names]

@@ -12,19 +12,15 @@ from tritonstack.operate.shared.running import wait_until_served
 from tritonstack.operate.shared.session import Session
 from tritonstack.operate.shared.stacks import environment_stacks, wait_until_settled
 from tritonstack.operate.synth.synthesis import cdk_of, synthesized
-from tritonstack.operate.verify.checks import Check
 from tritonstack.operate.verify.smoke import smoke_endpoint
 from tritonstack.operate.verify.verdicts import (
     EndpointVerdict,
     Verdict,
     check_endpoints,
     check_shared_stacks,
-    known_endpoints,
     record_verdict,
     with_smoke,
 )
-
-__all__ = ["Check", "Verdict", "verify", "verify_workspace"]
 
 
 def verify(
@@ -62,13 +58,13 @@ def verify_workspace(
     workspace: Workspace,
     cloud: Cloud,
     *,
-    endpoints: Collection[str] | None = None,
+    endpoints: Collection[str] = (),
     smoke: bool = True,
     record: bool = True,
     wait: bool = False,
 ) -> Verdict:
     """Verify a loaded environment, or some of its endpoints; see `verify`."""
-    names = known_endpoints(workspace, endpoints or ())
+    names = [name for name in workspace.spec.endpoints if not endpoints or name in endpoints]
     if wait:
         _wait(session, workspace, cloud, names)
     revision = revision_of(workspace)

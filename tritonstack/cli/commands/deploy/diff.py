@@ -24,13 +24,11 @@ from tritonstack.cli.rendering.diff_text import (
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.cli.selection import NameOption
 from tritonstack.files.records.locks import Figures
-from tritonstack.operate.diff.diff import ArtifactChange, DeployOutlook, StackPlan
+from tritonstack.operate.deploy.plans import StackPlan
+from tritonstack.operate.diff.diff import ArtifactChange, DeployOutlook
 from tritonstack.operate.diff.diff import diff as run
 from tritonstack.operate.diff.diff_since import diff_since as run_since
 from tritonstack.operate.shared.local_cloud import deploy_commands
-
-# Render the changes of a deployment for a terminal: what would be rejected first, what stays last.
-
 
 _ACTIONS = {
     "rejected": ("bad", "rejected"),

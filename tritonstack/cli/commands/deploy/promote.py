@@ -18,19 +18,12 @@ from tritonstack.cli.rendering.diff_text import escaped, fenced
 from tritonstack.cli.rendering.tables import MARKS, Column, FittedTable
 from tritonstack.cli.rendering.text import HangingText
 from tritonstack.cli.selection import BootstrapOption, ModelsArgument
+from tritonstack.files.records.lock_writing import LockChange
 from tritonstack.files.records.locks import Figures, LockedArtifact
+from tritonstack.operate.promote.gates import GateResult
 from tritonstack.operate.promote.promote import PromotionRequest, parse_overrides, plan_promotion
 from tritonstack.operate.promote.promote import promote as run
-from tritonstack.operate.promote.results import (
-    GateResult,
-    LockChange,
-    Promotion,
-    PromotionFacts,
-    PromotionPlan,
-)
-
-# Render what a promotion would do, and its gates, as tables for the console and for a pull request.
-
+from tritonstack.operate.promote.results import Promotion, PromotionFacts, PromotionPlan
 
 _CHANGES = ("artifact", "digest", "cosine", "p99", "size")
 _GATES = ("gate", "artifact", "required", "measured")

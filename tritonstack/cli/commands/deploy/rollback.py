@@ -11,8 +11,9 @@ from tritonstack.cli.completion import complete_endpoint
 from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.verdict_text import verdict_lines
 from tritonstack.cli.selection import EnvironmentArgument, NameOption
-from tritonstack.operate.rollback.rollback import RollbackPlan, RollbackRefutedError, require_no_instance
+from tritonstack.operate.rollback.rollback import RollbackRefutedError, require_no_instance
 from tritonstack.operate.rollback.rollback import rollback as run
+from tritonstack.operate.rollback.rollback_targets import RollbackPlan
 
 
 def rollback(

@@ -14,7 +14,7 @@ from tritonstack.cli.context import Context
 from tritonstack.cli.rendering.tables import Column, FittedTable
 from tritonstack.cli.selection import ModelArgument, NameOption
 from tritonstack.files.records.locks import Figures
-from tritonstack.operate.status.history import ArtifactHistory, HistoryEntry
+from tritonstack.operate.locks.versions import ArtifactHistory, HistoryEntry
 from tritonstack.operate.status.history import history as run
 
 _TITLES = ("digest", "target", "what", "where", "when", "who", "commit", "details")

@@ -10,8 +10,9 @@ import typer
 from tritonstack.cli.completion import complete_endpoint, complete_model
 from tritonstack.cli.context import Context
 from tritonstack.cli.selection import EnvironmentArgument, NameOption
-from tritonstack.operate.logs.logs import LogLine, LogQuery, follow_logs, readable
+from tritonstack.operate.logs.logs import LogQuery, follow_logs, readable
 from tritonstack.operate.logs.logs import logs as run
+from tritonstack.operate.logs.reading import LogLine
 
 
 def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command

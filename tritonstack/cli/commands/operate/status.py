@@ -23,9 +23,6 @@ from tritonstack.operate.destroy.reap import ExpiringEnvironments, expiry_text
 from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus, Statuses
 from tritonstack.operate.status.status import status as run
 
-# Render the status of environments: what needs attention first, then one table per environment.
-
-
 _MODELS_SHOWN = 3
 _LONGEST_NOTE = 300
 _CHANGING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})

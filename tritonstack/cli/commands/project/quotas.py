@@ -8,7 +8,7 @@ import typer
 
 from tritonstack.cli.completion import complete_environment
 from tritonstack.cli.context import Context
-from tritonstack.operate.project.quotas import AccountQuota
+from tritonstack.operate.deploy.preflight import AccountQuota
 from tritonstack.operate.project.quotas import quotas as run
 
 

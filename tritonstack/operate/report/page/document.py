@@ -21,8 +21,6 @@ from tritonstack.operate.report.page.texts import count, moment
 from tritonstack.operate.report.report_data import ReportData, ReportedEnvironment
 from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus
 
-# What needs an action, and the state of environments and endpoints in few words.
-
 
 @dataclass(frozen=True)
 class AttentionItem:
