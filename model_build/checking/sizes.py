@@ -146,11 +146,10 @@ def check_batches(
     cases: Iterable[Case],
     *,
     subject: str,
-    precision: Precision = "fp32",
 ) -> None:
     """Raise InvalidFilesError if a batched row gets a different answer than the row alone."""
     for case in cases:
-        difference = difference_of(model, answer, case, precision)
+        difference = difference_of(model, answer, case)
         if difference:
             raise model.invalid(
                 ParityError,

@@ -11,7 +11,6 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,22 +38,19 @@ class EnvironmentContents:
     unpacked_bytes: int = 0
 
 
-def accept_environment(archive: Path, *, file: Path, pythons: Collection[str] = PYTHONS) -> EnvironmentReport:
-    """Check a conda-pack archive and copy it to `file`, in the model's folder of the repository.
-
-    `pythons` (3.10) are those of the images that may run it.
-    """
+def accept_environment(archive: Path, *, file: Path) -> EnvironmentReport:
+    """Check a conda-pack archive and copy it to `file`, in the model's folder of the repository."""
     contents = read_environment(archive)
     missing = [name for name in NEEDED if name not in contents.names]
     if missing:
         raise EnvironmentBuildError(
             f"{archive} is not a conda-pack archive; missing: {', '.join(missing)}", remedy=RECIPE
         )
-    fitting = sorted(contents.pythons & set(pythons))
+    fitting = sorted(contents.pythons & set(PYTHONS))
     if len(contents.pythons) != 1 or not fitting:
         raise EnvironmentBuildError(
             f"{archive} has Python {' and '.join(sorted(contents.pythons)) or 'none'}; Triton's images "
-            f"have {', '.join(pythons)}",
+            f"have {', '.join(PYTHONS)}",
             remedy="create the environment with the Python of the Triton release that serves it",
         )
     shutil.copyfile(archive, file)

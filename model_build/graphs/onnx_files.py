@@ -30,16 +30,11 @@ _TYPES = {
 }
 
 
-def graph_tensors(
-    file: Path, *, overridable: bool = False
-) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Return a graph's inputs and outputs with all dimensions; weights stay unread.
-
-    `overridable` adds weights that callers may send, which older graphs list as inputs.
-    """
+def graph_tensors(file: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Return a graph's inputs and outputs with all dimensions; weights stay unread."""
     graph = load_graph(file).graph
     _reject_maps(graph, file)
-    weights = set() if overridable else {tensor.name for tensor in graph.initializer}
+    weights = {tensor.name for tensor in graph.initializer}  # older graphs list them as inputs
     inputs = tuple(tensor_of(value, 0) for value in graph.input if value.name not in weights)
     return inputs, tuple(tensor_of(value, 0) for value in graph.output)
 
