@@ -21,7 +21,7 @@ from model_build.layouts.layout import DEFAULT_LAYOUT
 from model_build.library_errors import as_build_error
 from model_build.needs import require_backends, require_python, server_arguments_of, tools_of
 from model_build.progress import BuildSteps, OnProgress, ignore_progress
-from model_build.recipes import Recipe, recipe_for
+from model_build.recipes import recipe_for
 from model_build.recipes.vllm import require_generate
 from model_build.repository.layout import check_layout
 from model_build.repository.properties import read_instances, read_properties
@@ -154,7 +154,7 @@ class _Build:
         self._folders = folders
         self._targets = targets
         self._steps = steps
-        self._recipe: Recipe = recipe_for(self._model)
+        self._recipe = recipe_for(self._model)
         machine.require_hardware(self._spec, targets)
         self._store = ArtifactStore(artifacts_dir=folders.artifacts, model=self._spec.name)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from tritonstack.files.records.manifests import (
 from tritonstack.triton import TritonInstallation
 
 Array = NDArray[Any]
+AnyRecipe = TypeVar("AnyRecipe")
 
 
 @dataclass(frozen=True)
@@ -152,13 +154,16 @@ class WrittenRepository:
     """Unused tensors of the source, grouped."""
 
 
-class Recipe(Protocol):
+class Recipe(ABC, Generic[AnyRecipe]):
     """Builds a repository from a source."""
 
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Distributions whose versions decide the artifact's bytes."""
+    tools: tuple[str, ...] = ()
+    """Distributions whose versions decide the artifact's bytes."""
 
+    def __init__(self, model: Document[ModelSpec], recipe: AnyRecipe) -> None:
+        self._model, self._spec, self._recipe = model, model.record, recipe
+
+    @abstractmethod
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Export, compare, and write the repository, reporting each step."""
 

@@ -32,10 +32,7 @@ from tritonstack.files.model.recipes import (
     VllmRecipe,
 )
 
-__all__ = ["Recipe", "recipe_for"]
-
-
-BUILDERS: Sequence[tuple[type, Callable[[Document[ModelSpec], Any], Recipe]]] = (
+BUILDERS: Sequence[tuple[type, Callable[[Document[ModelSpec], Any], Recipe[Any]]]] = (
     (HuggingFaceRecipe, HuggingFace),
     (TorchScriptRecipe, TorchScript),
     (OnnxRecipe, OnnxGraph),
@@ -50,7 +47,7 @@ BUILDERS: Sequence[tuple[type, Callable[[Document[ModelSpec], Any], Recipe]]] = 
 """What builds each kind."""
 
 
-def recipe_for(model: Document[ModelSpec]) -> Recipe:
+def recipe_for(model: Document[ModelSpec]) -> Recipe[Any]:
     """What builds a model; it has checked that the model's file asks for nothing it cannot do."""
     read_existing(model)
     recipe = model.record.recipe

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from model_build.checking.archive_checks import served_repository
-from model_build.data import Array, BuildContext, Case, WrittenRepository
+from model_build.data import Array, BuildContext, Case, Recipe, WrittenRepository
 from model_build.errors import ServingError
 from model_build.inputs.rows import read_rows
 from model_build.progress import BuildSteps
@@ -31,9 +31,7 @@ from model_build.repository.flattening import (
 from model_build.repository.parts import SchedulingStep, add_ensemble
 from tritonstack.base.error_kinds import CompositionError, UnusableNameError
 from tritonstack.base.errors import InvalidFilesError, reject
-from tritonstack.base.yaml import Document
 from tritonstack.files.model.inputs import TestInput
-from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import EnsembleRecipe
 from tritonstack.files.records.manifests import EnvironmentReport, Manifest, ParityReport, TensorSpec
 from tritonstack.triton import TritonInstallation
@@ -83,15 +81,8 @@ SENT_AS: Mapping[str, tuple[str, ...]] = {
 """Tensors for inputs that callers do not send as tensors."""
 
 
-class Ensemble:
+class Ensemble(Recipe[EnsembleRecipe]):
     """The recipe for one ensemble."""
-
-    tools = ()
-
-    def __init__(self, model: Document[ModelSpec], recipe: EnsembleRecipe) -> None:
-        self._model = model
-        self._spec = model.record
-        self._recipe = recipe
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Build the member models, compose them, and compute the expected answers."""

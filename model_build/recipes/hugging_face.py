@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model_build.checking.parity import compare_answers, describe_parity
-from model_build.data import BuildContext, Case, ExportedGraph, ServableGraph, WrittenRepository
+from model_build.data import BuildContext, Case, ExportedGraph, Recipe, ServableGraph, WrittenRepository
 from model_build.environments.packing import EarlyPacking, Packages, installed_requirement
 from model_build.errors import ExportError, FieldError
 from model_build.inputs.narrowing import narrow_tensors
@@ -53,13 +53,11 @@ class _Answered:
         return f"{len(self.graph_cases)} requests to the graph, {len(self.served_cases)} to the server"
 
 
-class HuggingFace:
+class HuggingFace(Recipe[HuggingFaceRecipe]):
     """The recipe for one model."""
 
     def __init__(self, model: Document[ModelSpec], recipe: HuggingFaceRecipe) -> None:
-        self._model = model
-        self._spec = model.record
-        self._recipe = recipe
+        super().__init__(model, recipe)
         self._layout = _layout_for(model, recipe)
         reject(self._layout.violations())
         self.tools = (*TOOLS, *self._layout.tools)

@@ -21,6 +21,7 @@ from model_build.data import (
     BuildContext,
     Case,
     ExportedGraph,
+    Recipe,
     ServableGraph,
     WrittenRepository,
     join_cases,
@@ -45,12 +46,11 @@ REMEDIES = {
 """Remedies for one row, and for several at once."""
 
 
-class OnnxGraph:
+class OnnxGraph(Recipe[OnnxRecipe]):
     """The recipe for one model."""
 
     def __init__(self, model: Document[ModelSpec], recipe: OnnxRecipe) -> None:
-        self._model = model
-        self._recipe = recipe
+        super().__init__(model, recipe)
         self._preparation = preparation_for(model, recipe)
         self.tools = TOOLS if self._preparation is None else (*TOOLS, *self._preparation.tools)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from model_build.checking.archive_checks import unsendable
 from model_build.checking.running_reference import ask_reference
-from model_build.data import Array, BuildContext, Case, WrittenRepository
+from model_build.data import Array, BuildContext, Case, Recipe, WrittenRepository
 from model_build.environments.given import accept_environment
 from model_build.environments.packing import build_environment, target_python
 from model_build.environments.wheels import read_requirements
@@ -46,14 +46,11 @@ Tensors = tuple[TensorSpec, ...]
 CLASS, METHOD = "TritonPythonModel", "execute"
 
 
-class PythonModel:
+class PythonModel(Recipe[PythonRecipe]):
     """The recipe for one model."""
 
-    tools = ()
-
     def __init__(self, model: Document[ModelSpec], recipe: PythonRecipe) -> None:
-        self._model = model
-        self._recipe = recipe
+        super().__init__(model, recipe)
         self._folder = model.file.parent
         self._batches = model.record.batching.max_batch > 0
         reject([*self._code_violations(), *self._answer_violations()])

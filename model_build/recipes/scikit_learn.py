@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from model_build.data import BuildContext, Case, ExportedGraph, WrittenRepository
+from model_build.data import BuildContext, Case, ExportedGraph, Recipe, WrittenRepository
 from model_build.errors import ModelInputError, ParityError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 Tensors = tuple[TensorSpec, ...]
 
 
-class ScikitLearn:
+class ScikitLearn(Recipe[ScikitLearnRecipe]):
     """The recipe for one model."""
 
     tools = ("onnx", "onnx-ir", "onnxruntime", "scikit-learn", "skl2onnx")
 
     def __init__(self, model: Document[ModelSpec], recipe: ScikitLearnRecipe) -> None:
-        self._model = model
-        self._spec = model.record
-        self._recipe = recipe
+        super().__init__(model, recipe)
         message = "scikit-learn models always take batches of rows"
         violations = [*unbatched(model, message, "set the largest number of rows, such as 1024")]
         if self._spec.trust.pickle is None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model_build.checking.generate_check import COMPARED_TOKENS
-from model_build.data import BuildContext, Case, ExportedGraph, WrittenRepository
+from model_build.data import BuildContext, Case, ExportedGraph, Recipe, WrittenRepository
 from model_build.environments.packing import build_environment, installed_requirement, target_python
 from model_build.errors import ExportError, ParityError
 from model_build.layouts.layout import SERVED
@@ -23,9 +23,7 @@ from model_build.layouts.texts import SERVED_ONNXRUNTIME
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
 from model_build.repository.parts import ModelProperties, environment_file
-from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
-from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import GenerationRecipe, TextToTextRecipe
 from tritonstack.files.records.manifests import EnvironmentReport
 
@@ -46,15 +44,10 @@ class _Completion:
     completion: str
 
 
-class TextGeneration:
+class TextGeneration(Recipe[GenerationRecipe]):
     """The recipe for one model."""
 
     tools = ("torch", "transformers", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "tokenizers")
-
-    def __init__(self, model: Document[ModelSpec], recipe: GenerationRecipe) -> None:
-        self._model = model
-        self._spec = model.record
-        self._recipe = recipe
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Export the graph of one step, compare completions, and write the repository."""

@@ -17,7 +17,7 @@ from model_build.checking.sizes import (
     sized_cases,
     unverified_reasons,
 )
-from model_build.data import Array, BuildContext, Case, ServableGraph, WrittenRepository, join_cases
+from model_build.data import Array, BuildContext, Case, Recipe, ServableGraph, WrittenRepository, join_cases
 from model_build.errors import ModelInputError
 from model_build.inputs.narrowing import narrow_tensors, tensors_of_rows
 from model_build.inputs.rows import Row, read_rows
@@ -53,12 +53,11 @@ class _LoadedModule:
     make: Callable[[Mapping[str, Array]], _ModulePair]
 
 
-class TorchScript:
+class TorchScript(Recipe[TorchScriptRecipe]):
     """The recipe for one model."""
 
     def __init__(self, model: Document[ModelSpec], recipe: TorchScriptRecipe) -> None:
-        self._model = model
-        self._recipe = recipe
+        super().__init__(model, recipe)
         self._preparation = preparation_for(model, recipe)
         self._fitted: dict[str, TensorSpec] = {}
         self.tools = ("torch", *(self._preparation.tools if self._preparation else ()))

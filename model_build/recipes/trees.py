@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from model_build.checking.parity import compare_answers, describe_parity
-from model_build.data import Array, BuildContext, Case, ServableGraph, WrittenRepository
+from model_build.data import Array, BuildContext, Case, Recipe, ServableGraph, WrittenRepository
 from model_build.errors import UnsupportedModelError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.inputs.rows import read_rows
@@ -37,23 +37,21 @@ PICKLE_SUFFIXES = (".pkl", ".pickle", ".joblib")
 THRESHOLD = 0.5
 
 
-class TreesForFil:
+class TreesForFil(Recipe[TreesRecipe]):
     """The recipe for one model."""
 
     tools = ("treelite", "xgboost-cpu", "lightgbm", "scikit-learn")
 
     def __init__(self, model: Document[ModelSpec], recipe: TreesRecipe) -> None:
-        self._model = model
-        self._recipe = recipe
-        spec = model.record
+        super().__init__(model, recipe)
         is_pickle = recipe.library == "scikit-learn" or recipe.file.endswith(PICKLE_SUFFIXES)
         message = "the FIL backend always batches rows"
         violations = [*unbatched(model, message, "set the largest number of rows, such as 1024")]
-        if is_pickle and spec.trust.pickle is None:
+        if is_pickle and self._spec.trust.pickle is None:
             violations.append(untrusted_pickle(model, recipe.file, otherwise="convert it with treelite"))
         if recipe.shap and is_pickle:
             violations.append(self._unexplained(EXPLAINED, "remove this key"))
-        if recipe.shap and TRANSFERS in spec.triton.parameters:
+        if recipe.shap and TRANSFERS in self._spec.triton.parameters:
             violations.append(
                 model.violation(
                     UnsupportedModelError,

@@ -15,7 +15,7 @@ import numpy as np
 
 from model_build.checking.archive_checks import served_repository
 from model_build.checking.served_model import InvocationClient, RequestPlan
-from model_build.data import BuildContext, Case, WrittenRepository
+from model_build.data import BuildContext, Case, Recipe, WrittenRepository
 from model_build.environments.given import read_environment
 from model_build.environments.packing import ENV_PARAMETER, target_python
 from model_build.errors import (
@@ -52,15 +52,8 @@ SERVED_ONLY = "served only, not compared with a framework"
 _VARIABLE = "$$TRITON_MODEL_DIRECTORY/"
 
 
-class TritonRepository:
+class TritonRepository(Recipe[TritonRecipe]):
     """The recipe for one repository."""
-
-    tools = ()
-
-    def __init__(self, model: Document[ModelSpec], recipe: TritonRecipe) -> None:
-        self._model = model
-        self._spec = model.record
-        self._recipe = recipe
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Copy the repository, serve it once, and record its answers."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model_build.data import BuildContext, WrittenRepository
+from model_build.data import BuildContext, Recipe, WrittenRepository
 from model_build.errors import DamagedSourceError
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_vllm_model
@@ -50,14 +50,11 @@ _POSITIVE = (
 )
 
 
-class VllmModel:
+class VllmModel(Recipe[VllmRecipe]):
     """The recipe for one model."""
 
-    tools = ()
-
     def __init__(self, model: Document[ModelSpec], recipe: VllmRecipe) -> None:
-        self._model = model
-        self._recipe = recipe
+        super().__init__(model, recipe)
         reject(_violations(model, recipe.engine))
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
