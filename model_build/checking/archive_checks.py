@@ -1,9 +1,21 @@
-"""Serve a packed decoupled model as an endpoint does, and compare every response with the expected ones.
+"""Serve a packed archive with a real Triton, as an endpoint does, and compare its answers.
 
-Requests have the JSON form of Triton's generate extension, because SageMaker's front end takes no other for
-decoupled models. Each test input is sent alone, then all at once, and the responses are read while they
+The server gets the same environment variables as an endpoint's container.
+
+A model with one answer per request is served in single-model hosting, with each case alone, batched, and
+concurrent; and in multi-model hosting, which loads and invokes it through SageMaker's API. Both modes load a
+small artifact at the same time. They answer one after the other, so that latency measures one server. The
+response cache is on in multi-model hosting only, so that single-model latency measures the model. For a
+stateful model, the cases form one sequence, sent repeatedly and concurrently.
+
+Requests to a decoupled model have the JSON form of Triton's generate extension, because SageMaker's front
+end takes no other. Each test input is sent alone, then all at once, and the responses are read while they
 arrive: a model that never sends its final flag is stopped by a time limit. Only single-model endpoints serve
 such archives.
+
+Triton stops a model process that sends no heartbeat for a second, so an overloaded machine looks like a
+crash. A check then runs once more on a new server, because the old one may return a late answer to the next
+request. A real crash happens again.
 """
 
 from __future__ import annotations
@@ -47,12 +59,6 @@ from tritonstack.files.records.comparing import Comparison
 from tritonstack.files.records.manifests import LatencyReport, ParityReport, TensorSpec
 from tritonstack.triton import TritonInstallation, TritonResponse, TritonServer, TritonTimeoutError
 from tritonstack.triton.server import count_gpus
-
-# What all checks of a packed archive have in common: what is served, the cases, and their tolerance. Triton
-# stops a model process that sends no heartbeat for a second, so an overloaded machine looks like a crash. A
-# check then runs once more on a new server, because the old one may return a late answer to the next request.
-# A real crash happens again.
-
 
 READY_WITHIN_S = 120.0
 AGAIN = "Triton got no heartbeat from a model process, as on an overloaded machine; retrying"
@@ -123,17 +129,6 @@ def served_repository(
     ) as server:
         server.wait_ready(timeout_s=READY_WITHIN_S)
         yield InvocationClient(server, "/invocations", {})
-
-
-# Serve the packed archive with a real Triton, as an endpoint does, and compare its answers. The server gets
-# the same environment variables as an endpoint's container. Single-model hosting: each case alone, batched,
-# and concurrently. Multi-model hosting: load and invoke through SageMaker's API. The response cache is on in
-# multi-model hosting only, so that single-model latency measures the model.
-#
-# Both modes load a small artifact at the same time. They answer one after the other, so that latency measures
-# one server.
-#
-# For a stateful model, the cases form one sequence, sent repeatedly and concurrently.
 
 
 HOSTED_AS = "tritonstack-check"

@@ -1,8 +1,8 @@
 """int8 graphs: 8-bit weights with one scale per channel.
 
 Matrix products are quantized dynamically: input ranges are measured per run. Inputs with a few large channels
-are smoothed first (smoothing.py). Graphs with convolutions are calibrated with the test inputs, because ONNX
-Runtime's dynamic integer convolutions are slower than float ones.
+are smoothed first. Graphs with convolutions are calibrated with the test inputs, because ONNX Runtime's
+dynamic integer convolutions are slower than float ones.
 """
 
 from __future__ import annotations

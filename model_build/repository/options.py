@@ -1,8 +1,4 @@
-"""Write instances, batching, and warm-up requests into a configuration.
-
-Triton repeats the one-row tensors up to the sample's batch size. They are files in <model>/warmup/ in the
-protocol's raw form: numbers in row-major order, strings with a length prefix.
-"""
+"""Write instances, batching, and warm-up requests into a configuration."""
 
 from __future__ import annotations
 
@@ -222,6 +218,8 @@ def _batch_sequences(
             getattr(control, field).extend(values)
 
 
+# Triton repeats the one-row tensors of a warm-up request up to its batch size. They are files in the
+# protocol's raw form: numbers in row-major order, strings with a length prefix.
 FOLDER = "warmup"
 """Folder that Triton requires."""
 

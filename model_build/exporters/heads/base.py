@@ -1,6 +1,6 @@
 """A transformers model with its task head as one module.
 
-Each task module defines the transformers class, the head, the output names, and the labels.
+Each head defines the transformers class, the output names, and the labels.
 """
 
 from __future__ import annotations
