@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from model_build.progress import BuildSteps
 from model_build.sources import FetchedSource
+from tritonstack.base.files import folder_bytes
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
 from tritonstack.files.model.model import ModelSpec
@@ -177,6 +178,16 @@ class ExportedGraph:
     outputs: tuple[TensorSpec, ...]
     batches: bool = True
     """Whether the first dimension of every tensor is the batch."""
+
+    @property
+    def size(self) -> str:
+        """Its size with its weights, for messages."""
+        return f"{folder_bytes(self.file.parent) / 1e6:.1f} MB"
+
+    @property
+    def tensors(self) -> str:
+        """The names of its inputs and outputs, for messages."""
+        return ", ".join(tensor.name for tensor in (*self.inputs, *self.outputs))
 
     def beside(self, name: str) -> Path:
         """Return the folder of a converted copy."""

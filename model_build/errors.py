@@ -47,7 +47,6 @@ from tritonstack.base.yaml import FieldPath
 # Remove secrets from errors, progress, and the output of child processes. Every ModelBuildError passes
 # through `redact`, so callers may quote program output.
 
-
 HIDDEN = "***"
 SHORTEST = 8
 """Shorter values are not secrets, and replacing them would damage normal text."""

@@ -33,7 +33,6 @@ from tritonstack.files.records.examples import EXAMPLES_NAME
 
 # AWS does not say which driver its build machines have.
 
-
 _QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 _RELEASE = "NVIDIA_TRITON_SERVER_VERSION"
 """Set in NVIDIA's images."""

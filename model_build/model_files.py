@@ -85,7 +85,6 @@ def _names(file: Path) -> set[str]:
 # tensors. PyTorch's reader for it runs no pickle code, but the program runs, partly while loading, and three
 # of its operators access files or other machines. Programs that use them are rejected.
 
-
 _REACHING = re.compile(
     r"\b(?:torch\.(?:save|from_file)|rpc_(?:sync|async|remote)|ops\.(?!prim\b|aten\b)\w+\.\w+)\b"
 )

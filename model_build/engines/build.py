@@ -23,7 +23,6 @@ from tritonstack.facts.releases import TritonRelease
 # caches and engines; one artifact may need engines built on other GPUs. A lost cache costs time only, so an
 # unreachable bucket does not fail a build.
 
-
 ERRORS = (BotoCoreError, ClientError)
 
 

@@ -23,7 +23,6 @@ from tritonstack.files.records.manifests import TensorSpec
 # up to opset 17 and silently reads newer ones as opset 17. It ignores the axes input of reductions, so they
 # run over all dimensions and give wrong answers.
 
-
 AXES_BECAME_INPUT = frozenset(
     {
         *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"),

@@ -94,6 +94,15 @@ Folders = Mapping[str, Sequence[Path]]
 """The wheels in each folder of an environment."""
 
 
+@dataclass(frozen=True)
+class Packages:
+    """Pinned requirements of an execution environment."""
+
+    requirements: tuple[str, ...]
+    dependencies: bool
+    """Whether to pack the packages that they require, too."""
+
+
 def installed_requirement(distribution: str) -> str:
     """Return a requirement at the version that this build uses, so that the served version is the compared
     one."""
@@ -315,17 +324,7 @@ def _place(name: str) -> str | None:
 # Python's interpreter lock. The process fills the cache of execution environments and ends with the build. It
 # reports no errors: the build packs whatever the cache lacks, and reports the same errors.
 
-
 _STOPS_WITHIN_S = 5.0
-
-
-@dataclass(frozen=True)
-class Packages:
-    """Pinned requirements of an execution environment."""
-
-    requirements: tuple[str, ...]
-    dependencies: bool
-    """Whether to pack the packages that they require, too."""
 
 
 class EarlyPacking:

@@ -260,7 +260,6 @@ def _requires(wheel: Path) -> list[str]:
 # Packages that only some builds import: fetched by hash, and unpacked in the cache. They are not installed
 # beside the others, which would import them, too: transformers imports torchvision wherever it finds it.
 
-
 TIMM = Path(__file__).with_name("requirements-timm.txt")
 
 

@@ -30,7 +30,6 @@ from tritonstack.files.model.recipes import ImageRecipe
 # crops, rescales, and normalizes. A processor with any other behavior is rejected, naming the method; two
 # architectures differ only in sizes.
 
-
 METHODS = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
 REMEDY = "set `input: pixels`, and prepare the images in the client"
 Geometry = list[dict[str, Any]]

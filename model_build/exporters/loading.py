@@ -31,7 +31,6 @@ from tritonstack.files.sources.source_selection import SAFE_WEIGHTS
 # Check the tensors of a source that a model does not use. Task heads and buffers are reported. Unused tensors
 # of the model body are rejected.
 
-
 HEADS = re.compile(
     r"cls|mlm|nsp|.*lm_head|.*mlm_head|.*_head|heads?|classifier|.*_classifier|score|qa_outputs|"
     r"(.*_)?predictions|vocab_(transform|layer_norm|projector)|pred_layer|lm_loss|logits_proj|logit_scale|"

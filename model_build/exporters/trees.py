@@ -28,7 +28,6 @@ from tritonstack.base.source_files import copy_from
 # Prepare trees for SHAP values in Triton's FIL backend; reject those that it explains wrongly or not at all.
 # Follows FIL of Triton 23.12 to 26.06, on CPUs and GPUs.
 
-
 DEEPEST = 31
 AGAIN = "train the model again, or remove `shap`"
 

@@ -36,7 +36,6 @@ from tritonstack.base.files import folder_bytes
 # 20 sentences: 0.984 unchanged, 0.993 with smoothed normalizations, 0.980 if only the products after GELU are
 # smoothed.
 
-
 STRENGTH = 0.6
 """Share of the range that moves to the weights. MiniLM: 0.993 with 0.6; 0.990 with 0.5; 0.991 with 0.7."""
 SMALLEST = 1e-5

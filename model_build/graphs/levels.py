@@ -38,7 +38,6 @@ from tritonstack.files.model.tolerance import Precision
 # whose values exceed fp16's range, or that sum too many numbers for its 11-bit precision, stay in fp32: those
 # found with the test inputs, and always the kinds below.
 
-
 ADDING_UP = (
     *("CumSum", "Exp", "Log", "Pow"),
     *("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMean", "ReduceSum", "ReduceSumSquare"),
@@ -155,7 +154,6 @@ def _is_large(array: np.ndarray) -> bool:
 # Run a graph in ONNX Runtime with the inputs of all products rounded to bf16. Judges bf16 on processors on
 # which OpenVINO computes in fp32. The errors are those of OpenVINO on processors with bf16: MiniLM, 24 texts:
 # cosine 0.99997 and relative error 0.008 both ways.
-
 
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 

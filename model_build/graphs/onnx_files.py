@@ -108,7 +108,6 @@ def tensor_of(value: onnx.ValueInfoProto, begin: int) -> TensorSpec:
 # Exporters use the newest opset; if no operator has changed since an older one, the graph is valid in the
 # older one too.
 
-
 _STANDARD = ("", "ai.onnx")
 _OLD_TYPES = range(onnx.TensorProto.BFLOAT16 + 1)
 """Types in every supported file format; later ones came with newer formats."""

@@ -36,7 +36,6 @@ from tritonstack.files.records.manifests import RECORDED, CandidateReport, Parit
 # it is at least LEAST_GAIN times as fast. Times are the minimum processor times of interleaved runs (see
 # running.py), so other programs hardly affect them.
 
-
 LEAST_GAIN = 1.3
 """Speed-up required to prefer a later candidate. Far above the measurement error, and far below int8's
 typical gain (2.2 to 3.3 with VNNI)."""
@@ -209,7 +208,7 @@ def _named(
 ) -> ServableGraph:
     converted = graph
     if level.convert is not as_it_is:
-        converted = steps.run(f"make {level.name}", lambda: make(level, graph, cases), _describe_size)
+        converted = steps.run(f"make {level.name}", lambda: make(level, graph, cases), lambda made: made.size)
     parity = steps.run("compare graph", lambda: check(level, converted, cases, spec.accept), describe_parity)
     servable = _servable(level, converted, parity)
     if level is FP32:
@@ -303,10 +302,6 @@ def _servable(level: Level, graph: ExportedGraph, parity: ParityReport) -> Serva
         batches=graph.batches,
         parity=parity,
     )
-
-
-def _describe_size(graph: ExportedGraph) -> str:
-    return f"{folder_bytes(graph.file.parent) / 1e6:.1f} MB"
 
 
 def _describe_candidate(candidate: Candidate) -> str:

@@ -22,7 +22,6 @@ from tritonstack.files.records.manifests import TensorSpec
 # Write test inputs for a model that comes without any: seeded random values of the declared sizes. They show
 # that the model loads and answers, not that its answers are right: no framework computes them.
 
-
 INPUTS_FILE = "inputs.npz"
 VALUES = "__values"
 OFFSETS, LENGTHS = ("__offsets",), ("__lengths", "__nnzs")

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # between processes. Callers ask concurrently, so that Triton batches as it does under load. CPU time hardly
 # depends on other programs; layouts take turns, and the least disturbed round counts.
 
-
 MOST_CALLERS, WAVE_S = 32, 2.0
 """Concurrent callers, and the time within which one core would answer all of them: slow models have fewer."""
 ROUNDS, ROUND_S = 3, 1.0

@@ -19,12 +19,13 @@ from model_build.layouts.layout import (
     IMAGE,
     PREPARER,
     Layout,
+    add_entry,
     add_preparer,
     odd_images,
     random_numbers,
     same_names,
 )
-from model_build.repository.parts import SchedulingStep, add_ensemble
+from model_build.repository.parts import SchedulingStep
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import Document
 from tritonstack.files.model.model import ModelSpec
@@ -122,7 +123,7 @@ class ImagesIn(ImageLayout):
     def write(
         self, repository: Path, graph: ServableGraph, framework: ImageFramework, context: BuildContext
     ) -> tuple[EnvironmentReport, ...]:
-        """Write three folders, with Pillow for every Python."""
+        """Write three folders."""
         environment = add_preparer(
             repository,
             preparation=framework.preparation or {},
@@ -131,18 +132,11 @@ class ImagesIn(ImageLayout):
             cache_dir=context.cache_dir,
         )
         self._add_graph(repository, ENCODER, graph, framework, context)
-        add_ensemble(
-            repository,
-            name=self._spec.name,
-            inputs=(IMAGE,),
-            outputs=graph.outputs,
-            steps=[
-                SchedulingStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
-                SchedulingStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
-            ],
-            max_batch=self._spec.batching.max_batch,
-            response_cache=self._spec.triton.response_cache,
-        )
+        steps = [
+            SchedulingStep(PREPARER, same_names((IMAGE,)), same_names(graph.inputs)),
+            SchedulingStep(ENCODER, same_names(graph.inputs), same_names(graph.outputs)),
+        ]
+        add_entry(repository, self._spec, inputs=(IMAGE,), outputs=graph.outputs, steps=steps)
         return (environment,)
 
     def cases(self, framework: ImageFramework) -> Iterator[Case]:

@@ -15,8 +15,15 @@ import numpy as np
 
 from model_build import served
 from model_build.data import Array, BuildContext, Case, ServableGraph
-from model_build.environments.packing import build_environment, installed_requirement
-from model_build.repository.parts import ModelProperties, add_graph_model, add_python_model, environment_file
+from model_build.environments.packing import Packages, build_environment, installed_requirement
+from model_build.repository.parts import (
+    ModelProperties,
+    SchedulingStep,
+    add_ensemble,
+    add_graph_model,
+    add_python_model,
+    environment_file,
+)
 from tritonstack.base.error_kinds import InvalidValueError, UnusableNameError
 from tritonstack.base.errors import FileViolation
 from tritonstack.base.yaml import Document
@@ -38,6 +45,55 @@ IDS = TensorSpec(name="input_ids", datatype="INT64", shape=(-1,))
 MASK = TensorSpec(name="attention_mask", datatype="INT64", shape=(-1,))
 Padding = Literal["together", "groups"]
 """Which texts a tokenizer pads to one length: all that wait, or groups of similar lengths."""
+
+
+SERVED_ONNXRUNTIME = "onnxruntime==1.23.2"
+"""The newest version with wheels for the Pythons of all Triton releases."""
+
+
+def tokenizer_packages() -> Packages:
+    """Return the packages of a tokenizer, without those for downloading tokenizers from the Hub."""
+    return Packages((installed_requirement("tokenizers"),), dependencies=False)
+
+
+def text_model_packages() -> Packages:
+    """Return the packages of a tokenizer and a graph in one model, without those for converting graphs."""
+    return Packages((installed_requirement("tokenizers"), SERVED_ONNXRUNTIME), dependencies=False)
+
+
+def image_packages() -> Packages:
+    """Return the packages of a decoder of images: Pillow for every Python."""
+    return Packages((installed_requirement("pillow"),), dependencies=True)
+
+
+def pack_environment(packages: Packages, repository: Path, model: str, cache_dir: Path) -> EnvironmentReport:
+    """Pack the execution environment of a Python model."""
+    return build_environment(
+        packages.requirements,
+        file=environment_file(repository, model),
+        cache_dir=cache_dir,
+        dependencies=packages.dependencies,
+    )
+
+
+def add_entry(
+    repository: Path,
+    spec: ModelSpec,
+    *,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    steps: Sequence[SchedulingStep],
+) -> None:
+    """Write the ensemble that callers invoke."""
+    add_ensemble(
+        repository,
+        name=spec.name,
+        inputs=inputs,
+        outputs=outputs,
+        steps=steps,
+        max_batch=spec.batching.max_batch,
+        response_cache=spec.triton.response_cache,
+    )
 
 
 def add_tokenizer(
@@ -69,12 +125,7 @@ def add_tokenizer(
         properties=ModelProperties(parameters=parameters),
     )
     (version / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
-    return build_environment(
-        [installed_requirement("tokenizers")],
-        file=environment_file(repository, TOKENIZER),
-        cache_dir=cache_dir,
-        dependencies=False,  # packages for downloading tokenizers from the Hub
-    )
+    return pack_environment(tokenizer_packages(), repository, TOKENIZER, cache_dir)
 
 
 def add_preparer(
@@ -85,16 +136,12 @@ def add_preparer(
     batching: Batching,
     cache_dir: Path,
 ) -> EnvironmentReport:
-    """Write a model that decodes and scales images, with Pillow for every Python."""
+    """Write a model that decodes and scales images."""
     version = add_python_model(
         repository, name=PREPARER, code=PREPARER_CODE, inputs=(IMAGE,), outputs=outputs, batching=batching
     )
     (version / "preparation.json").write_text(json.dumps(preparation, sort_keys=True) + "\n")
-    return build_environment(
-        [installed_requirement("pillow")],
-        file=environment_file(repository, PREPARER),
-        cache_dir=cache_dir,
-    )
+    return pack_environment(image_packages(), repository, PREPARER, cache_dir)
 
 
 AnyFramework = TypeVar("AnyFramework", bound="Framework")

@@ -24,6 +24,7 @@ from model_build.layouts.layout import (
     PREPARER,
     TEXT,
     TOKENIZER,
+    add_entry,
     add_preparer,
     add_tokenizer,
     odd_images,
@@ -31,7 +32,7 @@ from model_build.layouts.layout import (
     same_names,
     unbatched,
 )
-from model_build.repository.parts import SchedulingStep, add_ensemble
+from model_build.repository.parts import SchedulingStep
 from model_build.sources.base import read_settings_file
 from tritonstack.base.error_kinds import ModelMismatchError
 from tritonstack.base.errors import InvalidFilesError, reject
@@ -130,15 +131,8 @@ class Preparation(ABC):
     ) -> EnvironmentReport:
         """Write the ensemble and the model in front; the graph is written by its recipe."""
         environment, step, connections = self.add_step(repository, graph, context)
-        add_ensemble(
-            repository,
-            name=self._spec.name,
-            inputs=(self.callers_send,),
-            outputs=outputs,
-            steps=[step, SchedulingStep(ENCODER, connections, same_names(graph.outputs))],
-            max_batch=self._spec.batching.max_batch,
-            response_cache=self._spec.triton.response_cache,
-        )
+        steps = [step, SchedulingStep(ENCODER, connections, same_names(graph.outputs))]
+        add_entry(repository, self._spec, inputs=(self.callers_send,), outputs=outputs, steps=steps)
         return environment
 
     def _requested(self, sent: Sequence[Any]) -> dict[str, Array]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from model_build.data import Array, BuildContext, Case, ServableGraph, rows_of
-from model_build.environments.packing import build_environment, installed_requirement
 from model_build.layouts.layout import (
     DEFAULT_LAYOUT,
     ENCODER,
@@ -25,16 +24,17 @@ from model_build.layouts.layout import (
     TOKENIZER,
     Layout,
     Padding,
+    add_entry,
     add_tokenizer,
+    pack_environment,
     random_numbers,
     same_names,
+    text_model_packages,
 )
 from model_build.repository.parts import (
     ModelProperties,
     SchedulingStep,
-    add_ensemble,
     add_python_model,
-    environment_file,
 )
 from tritonstack.base.error_kinds import InvalidValueError
 from tritonstack.base.errors import InvalidFilesError
@@ -57,8 +57,6 @@ BATCH_TOKENS = "batch_tokens"
 """Parameter of a text model whose model.yaml sets the size of small batches."""
 ANSWER_CODE = SERVED / "answer_span.py"
 ANSWER = "answer"
-SERVED_ONNXRUNTIME = "onnxruntime==1.23.2"
-"""The newest version with wheels for the Pythons of all Triton releases."""
 
 TEXT_PAIR = TensorSpec(name="TEXT_PAIR", datatype="BYTES", shape=(1,))
 QUESTION = TensorSpec(name="QUESTION", datatype="BYTES", shape=(1,))
@@ -185,15 +183,7 @@ class TextsIn(TextLayout):
             steps = self._steps(graph, framework)
             environment = self._add_tokenizer(repository, graph, framework, context)
             self._add_graph(repository, ENCODER, graph, framework, context)
-        add_ensemble(
-            repository,
-            name=self._spec.name,
-            inputs=self.callers_send,
-            outputs=outputs,
-            steps=steps,
-            max_batch=self._spec.batching.max_batch,
-            response_cache=self._spec.triton.response_cache,
-        )
+        add_entry(repository, self._spec, inputs=self.callers_send, outputs=outputs, steps=steps)
         return (environment,)
 
     def cases(self, framework: TextFramework) -> Iterator[Case]:
@@ -305,12 +295,7 @@ class TextsIn(TextLayout):
         for module in modules:
             copy_from(module.parent, module.name, version / module.name)
         (version / "tokenizer.json").write_text(framework.served_tokenizer(), encoding="utf-8")
-        return build_environment(
-            [installed_requirement("tokenizers"), SERVED_ONNXRUNTIME],
-            file=environment_file(repository, ENCODER),
-            cache_dir=context.cache_dir,
-            dependencies=False,  # packages for downloading tokenizers, and for converting graphs
-        )
+        return pack_environment(text_model_packages(), repository, ENCODER, context.cache_dir)
 
     def _add_tokenizer(
         self, repository: Path, graph: ServableGraph, framework: TextFramework, context: BuildContext

@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model_build.checking.parity import compare_answers, describe_parity
-from model_build.data import BuildContext, Case, ExportedGraph, Recipe, ServableGraph, WrittenRepository
-from model_build.environments.packing import EarlyPacking, Packages, installed_requirement
+from model_build.data import BuildContext, Case, Recipe, ServableGraph, WrittenRepository
+from model_build.environments.packing import EarlyPacking, Packages
 from model_build.errors import ExportError, FieldError
 from model_build.inputs.narrowing import narrow_tensors
 from model_build.layouts.choose import choose_layout
 from model_build.layouts.images import image_layout
-from model_build.layouts.layout import Layout, in_types_of
-from model_build.layouts.texts import SERVED_ONNXRUNTIME, text_layout
+from model_build.layouts.layout import (
+    Layout,
+    image_packages,
+    in_types_of,
+    text_model_packages,
+    tokenizer_packages,
+)
+from model_build.layouts.texts import text_layout
 from model_build.progress import BuildSteps
 from model_build.recipes.given import bound_python, choose_backend
 from tritonstack.base.errors import reject
@@ -119,7 +125,7 @@ class HuggingFace(Recipe[HuggingFaceRecipe]):
         folder = context.folder / "graph"
         if self._recipe.format == "torchscript":
             return self._narrowed(self._settle_script(framework, cases, folder, steps), framework)
-        graph = steps.run("export", lambda: framework.export(folder), _describe_graph)
+        graph = steps.run("export", lambda: framework.export(folder), lambda graph: f"ONNX, {graph.size}")
         # The recipe, completed from the source (for example, the maximum length).
         spec = self._spec.model_copy(update={"recipe": framework.head.recipe})
         servable = choose_backend(graph, cases=cases, spec=spec, context=context, steps=steps)
@@ -131,7 +137,9 @@ class HuggingFace(Recipe[HuggingFaceRecipe]):
         from model_build.exporters.torchscript import load_torchscript  # noqa: PLC0415 - imports torch
 
         file = steps.run(
-            "export", lambda: framework.trace(folder), lambda file: _describe("TorchScript", file.parent)
+            "export",
+            lambda: framework.trace(folder),
+            lambda file: f"TorchScript, {file.stat().st_size / 1e6:.1f} MB",
         )
 
         def compare() -> ParityReport:
@@ -185,11 +193,9 @@ def likely_packages(recipe: HuggingFaceRecipe, target: Target) -> Packages | Non
     """
     match recipe:
         case TextRecipe(input="text"):
-            tokenizers = installed_requirement("tokenizers")
-            packages = (tokenizers, SERVED_ONNXRUNTIME) if _is_one_model(recipe, target) else (tokenizers,)
-            return Packages(packages, dependencies=False)
+            return text_model_packages() if _is_one_model(recipe, target) else tokenizer_packages()
         case ImageRecipe(input="image"):
-            return Packages((installed_requirement("pillow"),), dependencies=True)
+            return image_packages()
     return None
 
 
@@ -209,12 +215,3 @@ def _parts(repository: Path) -> str:
 def _describe_loaded(framework: Framework) -> str:
     unused = ", ".join(framework.unused_weights)
     return f"{framework.description}; tensors not used: {unused}" if unused else framework.description
-
-
-def _describe_graph(graph: ExportedGraph) -> str:
-    return _describe("ONNX", graph.file.parent)
-
-
-def _describe(format_name: str, folder: Path) -> str:
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    return f"{format_name}, {size / 1e6:.1f} MB"

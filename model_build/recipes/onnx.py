@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from model_build.checking.parity import Answer, judge
 from model_build.checking.sizes import (
@@ -56,7 +55,7 @@ class OnnxGraph(Recipe[OnnxRecipe]):
 
     def write_repository(self, context: BuildContext, steps: BuildSteps) -> WrittenRepository:
         """Check the graph, compute the expected answers, and write the repository."""
-        graph = steps.run("read", lambda: self._read(context), _describe)
+        graph = steps.run("read", lambda: self._read(context), lambda graph: f"{graph.size}; {graph.tensors}")
         preparation, front = self._preparation, None
         if preparation is None:
             rows = read_rows(self._model, graph.inputs, graph.outputs)
@@ -166,9 +165,3 @@ def _check_rows(answers: Mapping[str, Array], count: int) -> None:
                 f"{name} has shape {list(array.shape)}; expected one row per requested row",
                 remedy=REMEDIES[True],
             )
-
-
-def _describe(graph: ExportedGraph) -> str:
-    size = sum(file.stat().st_size for file in Path(graph.file).parent.rglob("*") if file.is_file())
-    tensors = ", ".join(tensor.name for tensor in (*graph.inputs, *graph.outputs))
-    return f"{size / 1e6:.1f} MB; {tensors}"

@@ -43,7 +43,11 @@ class ScikitLearn(Recipe[ScikitLearnRecipe]):
         """Load and convert the model, compute its answers, compare, and write the repository."""
         loaded = steps.run("load", lambda: self._load(context), lambda model: model.description)
         rows, inputs = self._rows(loaded)
-        graph = steps.run("convert", lambda: self._convert(loaded, inputs, context), _describe)
+        graph = steps.run(
+            "convert",
+            lambda: self._convert(loaded, inputs, context),
+            lambda graph: f"{graph.size}; {graph.tensors}",
+        )
         cases = steps.run("answer", lambda: self._cases(loaded, rows, graph), describe_cases)
         try:
             servable = choose_backend(graph, cases=cases, spec=self._spec, context=context, steps=steps)
@@ -116,8 +120,3 @@ class ScikitLearn(Recipe[ScikitLearnRecipe]):
             row.case(loaded.answer(row.batch(row.inputs, batches=True), graph.outputs), batches=True)
             for row in rows
         ]
-
-
-def _describe(graph: ExportedGraph) -> str:
-    tensors = ", ".join(tensor.name for tensor in (*graph.inputs, *graph.outputs))
-    return f"{graph.file.stat().st_size / 1e6:.1f} MB; {tensors}"

@@ -16,13 +16,12 @@ import numpy as np
 
 from model_build.checking.generate_check import COMPARED_TOKENS
 from model_build.data import BuildContext, Case, ExportedGraph, Recipe, WrittenRepository
-from model_build.environments.packing import build_environment, installed_requirement, target_python
+from model_build.environments.packing import target_python
 from model_build.errors import ExportError, ParityError
-from model_build.layouts.layout import SERVED
-from model_build.layouts.texts import SERVED_ONNXRUNTIME
+from model_build.layouts.layout import SERVED, pack_environment, text_model_packages
 from model_build.progress import BuildSteps
 from model_build.repository.language import TEXT_IN, TEXT_OUT, add_generator
-from model_build.repository.parts import ModelProperties, environment_file
+from model_build.repository.parts import ModelProperties
 from tritonstack.facts.targets import Target
 from tritonstack.files.model.recipes import GenerationRecipe, TextToTextRecipe
 from tritonstack.files.records.manifests import EnvironmentReport
@@ -56,7 +55,7 @@ class TextGeneration(Recipe[GenerationRecipe]):
         graph = steps.run(
             "export",
             lambda: framework.export(context.folder / "graph"),
-            lambda item: f"ONNX, {item.file.stat().st_size / 1e6:.1f} MB",
+            lambda item: f"ONNX, {item.size}",
         )
         steps.run("compare graph", lambda: _compare(framework, graph, completions), _count)
         repository = context.folder / "repository"
@@ -111,12 +110,7 @@ class TextGeneration(Recipe[GenerationRecipe]):
             files={"tokenizer.json": framework.served_tokenizer(), "generation.json": options},
             properties=ModelProperties(model=self._model, graph=graph.file.parent),
         )
-        return build_environment(
-            [installed_requirement("tokenizers"), SERVED_ONNXRUNTIME],
-            file=environment_file(repository, self._spec.name),
-            cache_dir=context.cache_dir,
-            dependencies=False,  # packages for downloading tokenizers, and for converting graphs
-        )
+        return pack_environment(text_model_packages(), repository, self._spec.name, context.cache_dir)
 
 
 def _completion(framework: GenerationFramework, text: str) -> _Completion:

@@ -22,7 +22,6 @@ from tritonstack.files.records.manifests import TensorSpec
 # errors only. This follows the grammar of protobuf's text format (names, values, `{}` and `<>` blocks, `[]`
 # lists) without validating it.
 
-
 FieldPlace = tuple[str | int, ...]
 """A field path, with the index of each repeated item: ("input", 0, "dims", 1)."""
 

@@ -173,7 +173,6 @@ def _parses_to(text: str, config: Any) -> bool:
 # container have. So the names of called models end with a digest of all files; the served code maps the names
 # in model.yaml to them.
 
-
 LOGIC, CALLS = "logic", "calls"
 NAMES_FILE = "called_models.json"
 """Beside the user's code: the names in model.yaml, and those in the repository."""

@@ -95,7 +95,6 @@ class TextClassification(TextHead):
 # 4 and 5 as `sentence_transformers.activation_fn`, later ones into config_sentence_transformers.json. A
 # source without such settings is a plain transformers model.
 
-
 SCORING = TransformerTask("sequence-classification", "scores", "logits", "text-pair-classification")
 ACTIVATIONS: Mapping[str, Activation] = {"Identity": "none", "Sigmoid": "sigmoid", "Softmax": "softmax"}
 """Classes of torch.nn that sentence-transformers can name."""

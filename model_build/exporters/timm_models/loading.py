@@ -28,7 +28,6 @@ from tritonstack.files.model.fields import Trust
 # PyTorch. This module declares the two, without an implementation. timm's models and image transforms call no
 # operator of torchvision; a model that did would fail with PyTorch's own message.
 
-
 COMPILED = Path("torchvision", "_C.so")
 DESCRIBED = ("nms", "qnms")
 """Operators that torchvision describes even if its library is missing."""
