@@ -16,6 +16,7 @@ from model_build.sources import FetchedSource
 from tritonstack.base.files import folder_bytes
 from tritonstack.base.yaml import Document
 from tritonstack.facts.targets import Target
+from tritonstack.files.model.fields import UNTRUSTED, Trust
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.tolerance import Precision
 from tritonstack.files.records.examples import Origin
@@ -95,6 +96,17 @@ def rows_of(case: Case) -> list[Case]:
 
 
 @dataclass(frozen=True)
+class ModelFiles:
+    """What a framework loads: the files of a folder, as a recipe says."""
+
+    folder: Path
+    recipe: Any
+    trust: Trust = UNTRUSTED
+    allow_unused: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of tensors that the model may leave unused, with the reasons."""
+
+
+@dataclass(frozen=True)
 class BuildContext:
     """Inputs of a recipe."""
 
@@ -113,6 +125,11 @@ class BuildContext:
     """`s3://bucket/prefix` for timing caches and engines shared between build machines."""
     recorded_choice: str | None = None
     """What `precision: auto` chose in an earlier build of the same files: a graph, or `GRAPH; LAYOUT`."""
+
+    def files(self, recipe: Any) -> ModelFiles:
+        """Return what a framework loads for a recipe."""
+        spec = self.model.record
+        return ModelFiles(self.source.folder, recipe, spec.trust, spec.allow_unused_weights)
 
     @property
     def recorded_graph(self) -> str | None:

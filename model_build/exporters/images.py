@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,16 +14,14 @@ import transformers
 from transformers.image_processing_backends import PilBackend
 from transformers.image_utils import load_image
 
-from model_build.data import Array
+from model_build.data import Array, ModelFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import Head, head_of
 from model_build.exporters.loading import load_model, quiet
 from model_build.library_errors import brief, known_help
-from model_build.sources import FetchedSource
 from model_build.sources.base import read_settings_file
-from tritonstack.files.model.fields import UNTRUSTED, Trust
-from tritonstack.files.model.recipes import ImageRecipe
+from tritonstack.files.model.fields import Trust
 
 # Image processors in the framework, and their settings as those of the served step. The served step resizes,
 # crops, rescales, and normalizes. A processor with any other behavior is rejected, naming the method; two
@@ -169,17 +166,10 @@ class LoadedImages:
 class ImageFramework(Framework):
     """The model, its image processor, and its outputs."""
 
-    def __init__(
-        self,
-        *,
-        source: FetchedSource,
-        recipe: ImageRecipe,
-        trust: Trust = UNTRUSTED,
-        allow_unused: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        loaded = self._load(source.folder, recipe, trust, allow_unused)
+    def __init__(self, files: ModelFiles) -> None:
+        loaded = self._load(files)
         self._processor = loaded.processor
-        self.preparation = self._processor.preparation() if recipe.input == "image" else None
+        self.preparation = self._processor.preparation() if files.recipe.input == "image" else None
         shape = self._processor.shape()
         # Batch above 1, because the exporter treats size 1 as a constant.
         example = {PIXELS: np.zeros((2, *shape), dtype=np.float32)}
@@ -194,16 +184,14 @@ class ImageFramework(Framework):
                 remedy="check that config.json and preprocessor_config.json match",
             ) from error
 
-    def _load(
-        self, folder: Path, recipe: ImageRecipe, trust: Trust, allow_unused: Mapping[str, str]
-    ) -> LoadedImages:
+    def _load(self, files: ModelFiles) -> LoadedImages:
         """Load the model and its image processor."""
-        _reject_timm(folder)
-        head_class: Any = head_of(recipe)
+        _reject_timm(files.folder)
+        head_class: Any = head_of(files.recipe)
         with quiet():
-            loaded = load_model(folder, head_class, trust=trust, allow_unused=allow_unused)
-            processor = ImageProcessor(folder, trust=trust)
-        return LoadedImages(head_class(loaded.model, recipe), processor, loaded.unused)
+            loaded = load_model(files, head_class)
+            processor = ImageProcessor(files.folder, trust=files.trust)
+        return LoadedImages(head_class(loaded.model, files.recipe), processor, loaded.unused)
 
     @property
     def description(self) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
 import transformers
 from tokenizers import normalizers
 
+from model_build.data import ModelFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.tokenizers import match_pieces
@@ -123,13 +123,12 @@ class LoadedModel:
     unused: tuple[str, ...]
 
 
-def load_model(
-    folder: Path, head: type[Head], *, trust: Trust, allow_unused: Mapping[str, str] = MappingProxyType({})
-) -> LoadedModel:
+def load_model(files: ModelFiles, head: type[Head]) -> LoadedModel:
     """Load the model under `head`; require that its weights are complete and used.
 
     A pickle is read only if trusted and no safetensors exist, and only for tensors.
     """
+    folder, trust = files.folder, files.trust
     choices = {"local_files_only": True, "trust_remote_code": trust.remote_code is not None}
     is_safe = trust.pickle is None or any(folder.glob(SAFE_WEIGHTS))
     with _as_export_error("transformers cannot load the model's config.json", trust=trust, remedy=CONFIG):
@@ -150,7 +149,7 @@ def load_model(
     missing = sorted(key for key in report["missing_keys"] if not _is_unused(key, head))
     missing += sorted(str(key) for key in report["mismatched_keys"])
     require_weights(missing, remedy=f"{BELONG}, and that the weights were trained for {head.task}")
-    unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=allow_unused)
+    unused = check_unused(model, map(str, report["unexpected_keys"]), allowed=files.allow_unused)
     return LoadedModel(head.part_of(model).eval(), unused)
 
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from model_build.data import Array
+from model_build.data import Array, ModelFiles
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
 from model_build.exporters.loading import load_model, load_tokenizer, put_into_lower_case, quiet
 from model_build.exporters.tokenizers import Sample, TextTokenizer, columns_of
 from model_build.library_errors import brief
-from model_build.sources import FetchedSource
-from tritonstack.files.model.fields import UNTRUSTED, Trust
 from tritonstack.files.model.recipes import TextRecipe
 
 EXAMPLE_LENGTH = 7
@@ -27,19 +25,13 @@ EXAMPLE_LENGTH = 7
 class TextFramework(Framework):
     """The model, its tokenizer, and its outputs."""
 
-    def __init__(
-        self,
-        *,
-        source: FetchedSource,
-        recipe: TextRecipe,
-        trust: Trust = UNTRUSTED,
-        allow_unused: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, files: ModelFiles) -> None:
+        recipe: TextRecipe = files.recipe
         self._head_class: Any = head_of(recipe)
-        settings: SourceSettings = self._head_class.read_source(source.folder, recipe)
+        settings: SourceSettings = self._head_class.read_source(files.folder, recipe)
         with quiet():
-            loaded = load_model(settings.folder, self._head_class, trust=trust, allow_unused=allow_unused)
-            self._tokenizer = load_tokenizer(settings.folder, trust=trust)
+            loaded = load_model(replace(files, folder=settings.folder), self._head_class)
+            self._tokenizer = load_tokenizer(settings.folder, trust=files.trust)
         model = loaded.model
         if settings.lowercase:
             put_into_lower_case(self._tokenizer)
@@ -57,7 +49,7 @@ class TextFramework(Framework):
             model.config.pad_token_id = self._tokenizer.pad_token_id
         self._check_vocabulary()
         head = self._head_class(model, settings.recipe)
-        head.add_layers(settings, trust=trust)
+        head.add_layers(settings, trust=files.trust)
         names = ["input_ids", "attention_mask"]
         if head.takes_token_types and self._passes_token_types():
             names.append("token_type_ids")

@@ -57,21 +57,10 @@ class ImageLayout(Layout["ImageFramework"]):
         if self._recipe.library == "timm":
             from model_build.exporters.timm_models.framework import TimmFramework  # noqa: PLC0415
 
-            return TimmFramework(
-                source=context.source,
-                recipe=self._recipe,
-                trust=self._spec.trust,
-                allow_unused=self._spec.allow_unused_weights,
-                cache_dir=context.cache_dir,
-            )
+            return TimmFramework(context.files(self._recipe), cache_dir=context.cache_dir)
         from model_build.exporters.images import ImageFramework  # noqa: PLC0415
 
-        return ImageFramework(
-            source=context.source,
-            recipe=self._recipe,
-            trust=self._spec.trust,
-            allow_unused=self._spec.allow_unused_weights,
-        )
+        return ImageFramework(context.files(self._recipe))
 
     def example(self, framework: ImageFramework) -> Mapping[str, Array]:
         """Return the pixels of the first test image."""

@@ -101,12 +101,7 @@ class TextLayout(Layout["TextFramework"]):
         # torch takes seconds to import, and a reused artifact does not need it.
         from model_build.exporters.texts import TextFramework  # noqa: PLC0415
 
-        return TextFramework(
-            source=context.source,
-            recipe=self._recipe,
-            trust=self._spec.trust,
-            allow_unused=self._spec.allow_unused_weights,
-        )
+        return TextFramework(context.files(self._recipe))
 
     def example(self, framework: TextFramework) -> Mapping[str, Array]:
         """Return the tokens of the first test input."""

@@ -89,12 +89,7 @@ class TextGeneration(Recipe[GenerationRecipe]):
 
         is_causal = not isinstance(self._recipe, TextToTextRecipe)
         framework = CausalFramework if is_causal else EncoderDecoderFramework
-        return framework(
-            source=context.source,
-            recipe=self._recipe,
-            trust=self._spec.trust,
-            allow_unused=self._spec.allow_unused_weights,
-        )
+        return framework(context.files(self._recipe))
 
     def _completions(self, framework: GenerationFramework) -> list[_Completion]:
         return [_completion(framework, text) for text in self._spec.test_texts]

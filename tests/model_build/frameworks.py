@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from model_build.sources import FetchedSource
+from model_build.data import ModelFiles
 from tests.model_build.tiny_timm import shared_cache
 from tritonstack.files.model.fields import UNTRUSTED, Trust
 from tritonstack.files.model.recipes import ImageRecipe, Recipe, TextGenerationRecipe, TextToTextRecipe
@@ -26,29 +26,28 @@ def framework_of(
 ) -> Any:
     """Load the model of a folder as a build with a recipe of this kind and these fields does."""
     recipe: Any = TypeAdapter(Recipe).validate_python({"kind": kind, **fields})
-    options: dict[str, Any] = {"source": FetchedSource(folder, "", ""), "recipe": recipe}
-    options |= {"trust": trust, "allow_unused": allow_unused}
+    files = ModelFiles(folder, recipe, trust, allow_unused)
     match recipe:
         case TextGenerationRecipe():
             from model_build.exporters.generating.causal import CausalFramework
 
-            return CausalFramework(**options)
+            return CausalFramework(files)
         case TextToTextRecipe():
             from model_build.exporters.generating.encoder_decoder import EncoderDecoderFramework
 
-            return EncoderDecoderFramework(**options)
+            return EncoderDecoderFramework(files)
         case ImageRecipe(library="timm"):
             from model_build.exporters.timm_models.framework import TimmFramework
 
-            return TimmFramework(**options, cache_dir=shared_cache())
+            return TimmFramework(files, cache_dir=shared_cache())
         case ImageRecipe():
             from model_build.exporters.images import ImageFramework
 
-            return ImageFramework(**options)
+            return ImageFramework(files)
         case _:
             from model_build.exporters.texts import TextFramework
 
-            return TextFramework(**options)
+            return TextFramework(files)
 
 
 def change_json(file: Path, **changes: Any) -> Path:

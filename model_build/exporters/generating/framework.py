@@ -14,15 +14,13 @@ import transformers
 from tokenizers import Tokenizer
 
 from model_build.checking.generate_check import COMPARED_TOKENS
-from model_build.data import ExportedGraph
+from model_build.data import ExportedGraph, ModelFiles
 from model_build.errors import ExportError, UnsupportedModelError
 from model_build.exporters.framework import not_exported
 from model_build.exporters.heads import Head
 from model_build.exporters.loading import load_model, load_tokenizer, quiet
 from model_build.served.generation import Generator, Options
-from model_build.sources import FetchedSource
 from tritonstack.base.error_kinds import ModelMismatchError
-from tritonstack.files.model.fields import Trust
 from tritonstack.files.model.recipes import GenerationRecipe
 
 USUAL_LENGTH = 2048
@@ -116,17 +114,11 @@ class GenerationFramework(ABC):
 
     head: ClassVar[type[Head]]
 
-    def __init__(
-        self,
-        *,
-        source: FetchedSource,
-        recipe: GenerationRecipe,
-        trust: Trust,
-        allow_unused: Mapping[str, str],
-    ) -> None:
+    def __init__(self, files: ModelFiles) -> None:
+        recipe: GenerationRecipe = files.recipe
         with quiet():
-            loaded = load_model(source.folder, self.head, trust=trust, allow_unused=allow_unused)
-            self._tokenizer = load_tokenizer(source.folder, trust=trust, pads=False)
+            loaded = load_model(files, self.head)
+            self._tokenizer = load_tokenizer(files.folder, trust=files.trust, pads=False)
         self.unused_weights = loaded.unused
         self._model = loaded.model
         self._check_architecture()

@@ -15,15 +15,13 @@ import torch
 from torch.nn import functional
 from transformers.image_utils import load_image
 
-from model_build.data import Array
+from model_build.data import Array, ModelFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import Head, activation_of, scores
 from model_build.exporters.images import ImageFramework, LoadedImages
 from model_build.exporters.timm_models.loading import import_timm, load_model, read_config
 from model_build.library_errors import brief
-from model_build.sources import FetchedSource
-from tritonstack.files.model.fields import Trust
-from tritonstack.files.model.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe, ImageRecipe
+from tritonstack.files.model.recipes import ImageClassificationRecipe, ImageEmbeddingRecipe
 
 
 class TimmClassification(Head):
@@ -145,31 +143,21 @@ IMAGENET_TAG, IMAGENET_CLASSES = "in1k", 1000
 class TimmFramework(ImageFramework):
     """A model of timm."""
 
-    def __init__(
-        self,
-        *,
-        source: FetchedSource,
-        recipe: ImageRecipe,
-        trust: Trust,
-        allow_unused: Mapping[str, str],
-        cache_dir: Path,
-    ) -> None:
+    def __init__(self, files: ModelFiles, *, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
-        super().__init__(source=source, recipe=recipe, trust=trust, allow_unused=allow_unused)
+        super().__init__(files)
 
-    def _load(
-        self, folder: Path, recipe: ImageRecipe, trust: Trust, allow_unused: Mapping[str, str]
-    ) -> LoadedImages:
+    def _load(self, files: ModelFiles) -> LoadedImages:
         """Load the model as timm does, with all weights."""
-        config = read_config(folder)
-        if allow_unused:
+        config, recipe = read_config(files.folder), files.recipe
+        if files.allow_unused:
             raise FieldError(
                 ("allow_unused_weights",),
                 "timm loads a source only if the model uses all of its tensors",
                 remedy="remove it",
             )
         timm = import_timm(self._cache_dir)
-        model = load_model(timm, folder, config, trust)
+        model = load_model(timm, files.folder, config, files.trust)
         processor = TimmProcessor(timm, model)
         if isinstance(recipe, ImageEmbeddingRecipe):
             before = set(model.state_dict())
