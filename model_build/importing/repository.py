@@ -25,7 +25,7 @@ from model_build.recipes.triton import PICKLED, tensors_of_config
 from model_build.repository.config import CONFIG_NAME, model_config, model_config_schema
 from model_build.repository.existing import parse_file
 from model_build.repository.flattening import rename_model
-from model_build.repository.layout import is_ensemble
+from model_build.repository.layout import is_ensemble, outer_ensembles, parts_of
 from model_build.repository.parts import ENSEMBLE_NOTE, VERSION
 from tritonstack.base.error_kinds import UnknownNameError, UntrustedPickleError
 from tritonstack.base.errors import reject
@@ -53,7 +53,8 @@ class RepositoryImport:
     def write(self, folder: Path, name: str, request: ImportRequest) -> ImportedModel:
         """Copy the entry model and its parts below `folder`, the new model's folder."""
         repository = folder / SOURCE_FOLDER
-        parts = parts_of(self.models, self.entry)
+        configs = {name: model.config for name, model in self.models.items()}
+        parts = [self.entry, *(part for part in parts_of(self.entry, configs) if part in configs)]
         changes = [*copy_models(self.models, parts, repository)]
         left_out = sorted(self.models.keys() - set(parts))
         if left_out:
@@ -89,24 +90,13 @@ def choose_entry(models: Models, shown: Path, requested: str | None) -> str:
             f"{shown} has no model {requested!r}",
             remedy=suggest(requested, models, f"models: {', '.join(models)}"),
         )
-    ensembles = [name for name, model in models.items() if is_ensemble(model.config)]
-    used = {step.model_name for name in ensembles for step in models[name].config.ensemble_scheduling.step}
-    outer = [name for name in ensembles if name not in used]
+    outer = outer_ensembles({name: model.config for name, model in models.items()})
     if len(models) == 1 or len(outer) == 1:
         return outer[0] if outer else next(iter(models))
     raise ModelImportError(
         f"{shown} has several models that serve by themselves: {', '.join(outer or models)}",
         remedy="import one at a time with --model; a multi-model endpoint serves them together",
     )
-
-
-def parts_of(models: Models, entry: str) -> list[str]:
-    """Return the entry model and, at any depth, the steps of ensembles; missing ones are skipped."""
-    parts = [entry]
-    for name in parts:
-        steps = (step.model_name for step in models[name].config.ensemble_scheduling.step)
-        parts += [step for step in dict.fromkeys(steps) if step in models and step not in parts]
-    return parts
 
 
 def copy_models(models: Models, names: Sequence[str], repository: Path) -> Iterator[str]:

@@ -26,7 +26,7 @@ from model_build.linting.hosting import (
 from model_build.linting.python_models import python_rules
 from model_build.repository.config import CONFIG_NAME
 from model_build.repository.existing import parse_file
-from model_build.repository.layout import is_ensemble, parts_of
+from model_build.repository.layout import outer_ensembles, parts_of
 from model_build.resources import free_space
 from model_build.store.archive import unpack
 from tritonstack.base.error_kinds import DamagedArtifactError, UnknownNameError
@@ -172,7 +172,7 @@ def _lint(root: Path, shown: Path, options: LintOptions) -> RepositoryLint:
     chosen = entry is not None and (len(folders) > 1 or entry == options.default_model)
     findings += trace_findings(top, top_shown, chosen=chosen)
     configs = {name: model.config for name, model in models.items()}
-    parts = {entry} | parts_of(entry, configs) if entry and chosen else set()
+    parts = {entry, *parts_of(entry, configs)} if entry and chosen else set()
     for model in models.values():
         findings += _rules(model, root, options, loaded=parts)
     loaded = parts or set(folders)
@@ -211,8 +211,7 @@ def _entry(models: dict[str, ModelFolder], folders: list[str], options: LintOpti
     if options.default_model in folders:
         return options.default_model
     configs = {name: model.config for name, model in models.items()}
-    inner = {part for name in models for part in parts_of(name, configs)}
-    ensembles = [name for name, config in configs.items() if is_ensemble(config) and name not in inner]
+    ensembles = outer_ensembles(configs)
     if len(ensembles) == 1:
         return ensembles[0]
     return folders[0] if len(folders) == 1 else None

@@ -178,10 +178,10 @@ def choice_violations(
 ) -> Iterator[LayoutViolation]:
     """Yield why the hosting modes load another model than intended, or none.
 
-    `seen` are the folders that multi-model hosting takes for ensembles. An ensemble that it does not
+    `recognized` are the folders that multi-model hosting takes for ensembles. An ensemble that it does not
     recognize may be a step of the one that it does.
     """
-    inner = parts_of(recognized[0], configs) if len(recognized) == 1 else set()
+    inner = parts_of(recognized[0], configs) if len(recognized) == 1 else []
     ensembles = [name for name, config in configs.items() if is_ensemble(config) and name not in inner]
     for name in sorted(set(recognized) - set(ensembles)):
         if name in configs:
@@ -218,7 +218,7 @@ def choice_violations(
 def _violations_of_parts(
     folders: list[str], ensemble: str, configs: Mapping[str, Any]
 ) -> Iterator[LayoutViolation]:
-    parts = parts_of(ensemble, configs)
+    parts = set(parts_of(ensemble, configs))
     for name in sorted(parts - set(folders)):
         message = f"the ensemble {ensemble} needs {name}, which is missing"
         yield LayoutViolation("missing_part", f"{ensemble}/{CONFIG_NAME}", message, "ensemble_scheduling")
@@ -228,13 +228,16 @@ def _violations_of_parts(
         yield LayoutViolation("not_part", name, message)
 
 
-def parts_of(ensemble: str, configs: Mapping[str, Any]) -> set[str]:
+def parts_of(ensemble: str, configs: Mapping[str, Any]) -> list[str]:
     """Return the models that Triton loads with an ensemble: its steps, and those of ensembles among them."""
-    parts = set[str]()
-    waiting = [ensemble]
-    while waiting:
-        config = configs.get(waiting.pop())
-        new = {step.model_name for step in config.ensemble_scheduling.step} - parts if config else set()
-        parts |= new
-        waiting += new
-    return parts
+    parts = [ensemble]
+    for name in parts:
+        steps = configs[name].ensemble_scheduling.step if name in configs else ()
+        parts += [step for step in dict.fromkeys(step.model_name for step in steps) if step not in parts]
+    return parts[1:]
+
+
+def outer_ensembles(configs: Mapping[str, Any]) -> list[str]:
+    """Return the ensembles that are no parts of others."""
+    inner = {part for name in configs for part in parts_of(name, configs)}
+    return [name for name, config in configs.items() if is_ensemble(config) and name not in inner]
