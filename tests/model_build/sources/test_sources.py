@@ -280,8 +280,10 @@ def test_what_a_source_lacks(tmp_path, bucket, hub, index, source, message):
     assert not list(tmp_path.glob("cache/packages/.*"))
 
 
-@pytest.mark.parametrize("kind", ["file", "hf", "package"])
-def test_incomplete_weights_are_rejected_before_they_are_hashed(kind, tmp_path, hub, index, monkeypatch):
+@pytest.mark.parametrize("kind", ["file", "hf", "package", "s3"])
+def test_incomplete_weights_are_rejected_before_they_are_hashed(
+    kind, tmp_path, hub, index, bucket, monkeypatch
+):
     def hashed(*_: object) -> None:
         raise AssertionError("hashed before it was checked")
 
@@ -292,12 +294,14 @@ def test_incomplete_weights_are_rejected_before_they_are_hashed(kind, tmp_path, 
     package = "package://tiny-weights==1.0/tiny_weights/model"
     cached = fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache").folder
     (cached / "model.safetensors").write_bytes(WEIGHTS[:-1])
-    for module in ("local", "hugging_face"):
+    bucket.put_object(Bucket="weights", Key="models/tiny/model.safetensors", Body=WEIGHTS[:-1])
+    for module in ("local", "hugging_face", "object_store"):
         monkeypatch.setattr(f"model_build.sources.{module}.add_file", hashed)
     fetch = {
         "file": lambda: fetch_source("file://weights", model_folder=tmp_path, cache_dir=tmp_path),
         "hf": lambda: fetch_from_hub("org/tiny@main", endpoint=hub),
         "package": lambda: fetch_source(package, model_folder=tmp_path, cache_dir=tmp_path / "cache"),
+        "s3": lambda: fetch_source("s3://weights/models/tiny", model_folder=tmp_path, cache_dir=tmp_path),
     }
     with pytest.raises(SourceError, match="truncated"):
         fetch[kind]()
