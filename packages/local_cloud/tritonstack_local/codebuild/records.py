@@ -14,15 +14,8 @@ from tritonstack_local.service.tables import Table
 Status = Literal["IN_PROGRESS", "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED"]
 _WITHOUT_CONTEXT = ("SUBMITTED", "QUEUED", "COMPLETED")
 _SHOWN_OF_PROJECT = (
-    "source",
-    "sourceVersion",
-    "cache",
-    "environment",
-    "serviceRole",
-    "timeoutInMinutes",
-    "queuedTimeoutInMinutes",
-    "vpcConfig",
-    "encryptionKey",
+    "source sourceVersion cache environment serviceRole timeoutInMinutes queuedTimeoutInMinutes vpcConfig "
+    "encryptionKey"
 )
 
 
@@ -130,7 +123,7 @@ class BuildRecord:
 
     def as_api(self, scope: Scope) -> dict[str, Any]:
         """Return it in the format of BatchGetBuilds."""
-        shown = {name: self.settings[name] for name in _SHOWN_OF_PROJECT if name in self.settings}
+        shown = {name: self.settings[name] for name in _SHOWN_OF_PROJECT.split() if name in self.settings}
         return {
             **shown,
             "id": self.name,

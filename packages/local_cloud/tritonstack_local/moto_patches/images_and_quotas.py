@@ -1,6 +1,7 @@
-"""Correct moto's Service Quotas, which has the defaults of VPC only: list those that an environment counts.
+"""Correct moto: images of AWS's own registries, and service quotas.
 
-They limit nothing here, so each has the same high value.
+The registries have SageMaker's Triton images, which every account may pull. moto has the default quotas of VPC
+only; those that an environment counts limit nothing here, so each has the same high value.
 """
 
 from __future__ import annotations
@@ -19,9 +20,6 @@ from tritonstack.base.files import parse_json
 from tritonstack.facts.hardware import INSTANCE_TYPES
 from tritonstack.facts.images import ACCOUNTS, REPOSITORY, has_image, image_tag
 from tritonstack.facts.releases import RELEASES
-
-# Correct moto's ECR: AWS's own registries have SageMaker's Triton images, which every account may pull.
-
 
 _MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}'
 _batch_get_image = ECRBackend.batch_get_image

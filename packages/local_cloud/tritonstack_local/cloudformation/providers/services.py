@@ -85,14 +85,8 @@ class _Bucket(Provider):
 
 
 _OWNER_ACTIONS = (
-    "SNS:GetTopicAttributes",
-    "SNS:SetTopicAttributes",
-    "SNS:AddPermission",
-    "SNS:RemovePermission",
-    "SNS:DeleteTopic",
-    "SNS:Subscribe",
-    "SNS:ListSubscriptionsByTopic",
-    "SNS:Publish",
+    "GetTopicAttributes SetTopicAttributes AddPermission RemovePermission DeleteTopic Subscribe "
+    "ListSubscriptionsByTopic Publish"
 )
 
 
@@ -107,7 +101,7 @@ class _TopicPolicy(Provider):
             "Sid": "__default_statement_ID",
             "Effect": "Allow",
             "Principal": {"AWS": "*"},
-            "Action": list(_OWNER_ACTIONS),
+            "Action": [f"SNS:{action}" for action in _OWNER_ACTIONS.split()],
             "Resource": item,
             "Condition": {"StringEquals": {"AWS:SourceOwner": request.stack.account}},
         }
