@@ -1,7 +1,7 @@
 """Correct moto: images of AWS's own registries, and service quotas.
 
-The registries have SageMaker's Triton images, which every account may pull. moto has the default quotas of VPC
-only; those that an environment counts limit nothing here, so each has the same high value.
+The registries have SageMaker's Triton images, which every account may pull. moto has the default quotas of
+VPC only; those that an environment counts limit nothing here, so each has the same high value.
 """
 
 from __future__ import annotations
