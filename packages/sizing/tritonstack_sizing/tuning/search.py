@@ -2,9 +2,8 @@
 
 The first runs are the start and combinations that are far from each other. Then follows the combination with
 the highest expected improvement by the surrogate, among those that differ from the best one in one setting.
-The best one so far is measured again in between, which shows how the machine drifts, and the last runs repeat
-the finalists, because the best of many noisy figures is too good. Nothing is remembered between calls: the
-same runs and the same seed give the same next run.
+The last runs repeat the finalists, because the best of many noisy figures is too good. Nothing is remembered
+between calls: the same runs and the same seed give the same next run.
 """
 
 from __future__ import annotations
@@ -21,14 +20,6 @@ from numpy.typing import NDArray
 
 from tritonstack_sizing.tuning.spaces import Choice, Measured, Objective, SearchSpace
 
-# Predict the scores of unmeasured combinations from measured ones: a Gaussian process on a small grid.
-#
-# The covariance has four parts: a sum over the dimensions (each setting has an effect of its own), a product
-# over them (settings depend on each other), the time (a machine drifts, and repeated combinations show by how
-# much), and noise. Their shares and lengths are those with the highest likelihood among a fixed list, so that
-# equal measurements give equal predictions.
-
-
 Array = NDArray[np.float64]
 _LENGTHS = (0.3, 0.7)
 """How far apart values are alike, on the scale of `Dimension.places`."""
@@ -36,73 +27,61 @@ _INTERACTIONS = (0.4, 0.8)
 """Shares of the product."""
 _NOISES = (0.01, 0.025, 0.05)
 """Standard deviation of a run: 0.01 is 1 %, because scores are logarithms."""
-_DRIFTS = (0.0, 0.05)
-"""Standard deviation of the drift of the machine."""
 _LEAST_SCALE = 0.25
 """Standard deviation of the scores of all combinations, at least: few runs show too little of it."""
-_DRIFT_RUNS = 8.0
-"""Runs after which drifts have little in common."""
 _JITTER = 1e-9
-
-
-class Observation(NamedTuple):
-    """A measured combination: when, and how good."""
-
-    choice: Choice
-    when: int
-    """The number of the run."""
-    score: float
 
 
 class _Shape(NamedTuple):
     length: float
     interaction: float
-    noise: float
-    drift: float
 
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A fitted predictor."""
+    """Predict the scores of combinations from measured ones: a Gaussian process on a small grid.
+
+    The covariance is a sum over the dimensions (each setting has an effect of its own), a product over them
+    (settings depend on each other), and noise. Shares, lengths, and noise are those with the highest
+    likelihood among a fixed list, so that equal measurements give equal predictions.
+    """
 
     space: SearchSpace
-    seen: Sequence[Observation]
+    measured: Sequence[Choice]
     shape: _Shape
     center: float
     scale: float
     weights: Array
-    factor: Array
+    factor: NDArray[np.floating]
 
     def predict(self, choices: Sequence[Choice]) -> tuple[Array, Array]:
-        """Return the mean and the standard deviation of each score, without noise and drift."""
-        across = _alike(self.space, choices, [observation.choice for observation in self.seen], self.shape)
+        """Return the mean and the standard deviation of each score, without noise."""
+        across = _alike(self.space, choices, self.measured, self.shape)
         solved = np.linalg.solve(self.factor, across.T)
         variance = np.maximum(1.0 - (solved**2).sum(axis=0), _JITTER)
         return across @ self.weights * self.scale + self.center, np.sqrt(variance) * self.scale
 
 
-def fit(space: SearchSpace, observations: Sequence[Observation]) -> Surrogate:
-    """Return the most likely predictor of some measurements; at least one."""
-    scores = np.array([observation.score for observation in observations])
-    center = float(scores.mean())
-    scale = max(_LEAST_SCALE, float(scores.std()))
+def fit(space: SearchSpace, choices: Sequence[Choice], scores: Array) -> Surrogate:
+    """Return the most likely predictor of the scores of some runs; at least one."""
+    center, scale = float(scores.mean()), max(_LEAST_SCALE, float(scores.std()))
     values = (scores - center) / scale
-    times = np.array([float(observation.when) for observation in observations])
-    apart = np.exp(-(((times[:, None] - times[None, :]) / _DRIFT_RUNS) ** 2))
-    choices = [observation.choice for observation in observations]
-    best: tuple[float, _Shape, Array, Array] | None = None
-    for length, interaction in itertools.product(_LENGTHS, _INTERACTIONS):
-        settings = _alike(space, choices, choices, _Shape(length, interaction, 0.0, 0.0))
-        for noise, drift in itertools.product(_NOISES, _DRIFTS):
-            whole = settings + (drift / scale) ** 2 * apart + (noise / scale) ** 2 * np.eye(len(observations))
-            factor = np.linalg.cholesky(whole)
-            half = np.linalg.solve(factor, values)
-            likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
-            if best is None or likelihood > best[0] + 1e-9:
-                weights = np.linalg.solve(factor.T, half)
-                best = likelihood, _Shape(length, interaction, noise, drift), weights, factor
-    assert best is not None  # noqa: S101 - there is at least one shape
-    return Surrogate(space, tuple(observations), best[1], center, scale, best[2], best[3])
+
+    def fitted(shape: _Shape, likeness: Array, noise: float) -> tuple[float, Surrogate]:
+        whole = likeness + (noise / scale) ** 2 * np.eye(len(choices))
+        factor = np.linalg.cholesky(whole)
+        half = np.linalg.solve(factor, values)
+        likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
+        weights = np.linalg.solve(factor.T, half)
+        return likelihood, Surrogate(space, choices, shape, center, scale, weights, factor)
+
+    fits = [
+        fitted(shape, likeness, noise)
+        for shape in itertools.starmap(_Shape, itertools.product(_LENGTHS, _INTERACTIONS))
+        for likeness in (_alike(space, choices, choices, shape),)
+        for noise in _NOISES
+    ]
+    return max(fits, key=lambda pair: pair[0])[1]
 
 
 def _alike(space: SearchSpace, rows: Sequence[Choice], columns: Sequence[Choice], shape: _Shape) -> Array:
@@ -123,12 +102,11 @@ def _alike(space: SearchSpace, rows: Sequence[Choice], columns: Sequence[Choice]
     return (1 - share) * added / max(1, len(space.dimensions)) + share * multiplied
 
 
-Purpose = Literal["start", "spread", "search", "repeat", "finalist"]
+Purpose = Literal["start", "spread", "search", "finalist"]
 _SMALL_GRID = 12
 """A grid up to this size is measured whole."""
 _BROKEN = 0.7
 """How far below the worst result a combination without one is taken to be, as a logarithm."""
-_REPEAT_EVERY = 7
 _PATIENCE = 6
 """After so many runs without another best one, the search looks everywhere."""
 _SAME = 0.01
@@ -181,8 +159,6 @@ class Search:
     def _searched(self, runs: Sequence[TunedRun], measured: set[Choice]) -> NextRun | None:
         if len(runs) < self._spread:
             return NextRun(self._farthest(sorted(measured)), "spread")
-        if len(runs) % _REPEAT_EVERY == 0 and self.most_runs >= 2 * _REPEAT_EVERY:
-            return NextRun(self.best(runs), "repeat")
         choice = self._most_promising(runs, measured)
         return None if choice is None else NextRun(choice, "search")
 
@@ -253,7 +229,7 @@ class Search:
         """
         best = self.best(runs)
         is_stuck = len(runs) > _PATIENCE and self.best(runs[:-_PATIENCE]) == best
-        gains, slacks = self._gains(runs), self._slacks(runs)
+        slacks = self._slacks(runs)
         is_within = slacks is None or self.meets(runs, best)
         near = () if is_stuck or not is_within else self.space.near(best)
         untried = [choice for choice in near if choice not in measured]
@@ -263,7 +239,7 @@ class Search:
             untried = [choice for choice in everything if choice not in measured]
         if not untried:
             return None
-        goal = gains if is_within or slacks is None else slacks
+        goal = self._gains(runs) if is_within or slacks is None else slacks
         means, deviations = goal.predict(untried)
         promised = _improvement(means - goal.predict([best])[0][0], deviations)
         if is_within and slacks is not None and not is_stuck:
@@ -291,11 +267,8 @@ class Search:
     def _fitted(self, runs: Sequence[TunedRun], measure: Callable[[Measured], float]) -> Surrogate:
         values = [measure(run.found) for run in runs if run.found.usable]
         broken = min(values, default=0.0) - _BROKEN
-        observations = [
-            Observation(run.choice, number, measure(run.found) if run.found.usable else broken)
-            for number, run in enumerate(runs)
-        ]
-        return fit(self.space, observations)
+        scores = [measure(run.found) if run.found.usable else broken for run in runs]
+        return fit(self.space, [run.choice for run in runs], np.array(scores))
 
 
 def default_runs(space: SearchSpace) -> int:
