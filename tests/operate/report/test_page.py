@@ -7,9 +7,11 @@ import dataclasses
 import hashlib
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 from tests.operate.report.sample import sample_report
 from tritonstack.facts.advisories.published import Advisory
+from tritonstack.operate.report.page import document
 from tritonstack.operate.report.page.document import SECTIONS, Watch, critical_fix, render, render_section
 from tritonstack.operate.report.report_data import ReportData, ReportedEnvironment
 
@@ -204,3 +206,10 @@ def test_charts_of_equal_and_zero_values_have_a_finite_axis() -> None:
     text = render(dataclasses.replace(sample, models=(model,)))
     assert len(text) < 200_000
     assert "nan" not in re.findall(r'[xy][12]?="([^"]*)"', text)
+
+
+def test_every_class_of_the_templates_has_a_style() -> None:
+    folder = Path(document.__file__).parent
+    templates = "".join(file.read_text() for file in (folder / "templates").iterdir())
+    names = {name for value in re.findall(r'class="([^"{]*)"', templates) for name in value.split()}
+    assert names <= set(re.findall(r"\.([\w-]+)", (folder / "report.css").read_text()))
