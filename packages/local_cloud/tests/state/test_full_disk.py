@@ -82,7 +82,7 @@ def test_a_full_disk_rejects_writes_and_loses_nothing(tmp_path):
     finished = subprocess.run(
         [*_MOUNT, "sh", "-c", shell, str(tmp_path), sys.executable, script],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
         timeout=120,

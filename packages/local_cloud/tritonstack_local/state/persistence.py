@@ -78,11 +78,8 @@ def _read_call(environ: WSGIEnvironment, *, service: str) -> tuple[str, int]:
     Return the operation's name (the HTTP method for services whose requests name none), and the size of the
     body in memory, in bytes.
     """
-    request = Request(environ, shallow=True)
-    if service == "s3" and _is_object(request):
-        body = BODIES.receive(environ["wsgi.input"])
-    else:
-        body = Request(environ, shallow=False).get_data(cache=False)
+    request, stream = Request(environ, shallow=True), environ["wsgi.input"]
+    body = BODIES.receive(stream) if service == "s3" and _is_object(request) else stream.read()
     if isinstance(body, StoredBytes):
         environ[_DRAFT] = body
         environ["CONTENT_LENGTH"] = "0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -139,7 +140,7 @@ def _milliseconds(at: datetime | float) -> int:
 
 def event_status(status: str) -> str:
     """Return a status in the events' format: IN_SERVICE for InService."""
-    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in status).lstrip("_")
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", status).upper()
 
 
 def publish_state_changes(clients: Clients, tags: Tags) -> Announce:

@@ -92,48 +92,6 @@ class LoadRejectedError(ReplyError):
         self.text = text
 
 
-class ModelContainer:
-    """Loads and unloads models, each within `limit_s`."""
-
-    def __init__(self, server: Server, *, limit_s: float) -> None:
-        self._server = server
-        self._limit_s = limit_s
-
-    def load(self, target: str, *, deadline: float) -> None:
-        """Load a model from its folder, or raise LoadRejectedError."""
-        name = name_of(target)
-        order = {"model_name": name, "url": f"{self._server.model_root}/{name}/model"}
-        try:
-            answer = self._ask(target, "POST", "/models", json.dumps(order).encode(), deadline)
-        except TritonTimeoutError as error:
-            raise LoadRejectedError(0, f"The model was not loaded within {self._limit_s:g} s.") from error
-        # It is loaded already if an earlier load succeeded after its time limit.
-        if answer.status in (200, LOADED_ALREADY):
-            return
-        raise LoadRejectedError(answer.status, answer.body.decode(errors="replace"))
-
-    def unload(self, target: str) -> bool:
-        """Unload a model; return whether the server no longer uses its folder."""
-        deadline = time.monotonic() + self._limit_s
-        try:
-            answer = self._ask(target, "DELETE", f"/models/{name_of(target)}", b"", deadline)
-        except TritonstackError as error:
-            log.warning("unloading %s: %s", target, error.message)
-            return False
-        if answer.status not in (200, NOT_FOUND):
-            log.warning("unloading %s: the container responded with %d", target, answer.status)
-        return answer.status in (200, NOT_FOUND)
-
-    def memory_held(self) -> int:
-        """Return the server's memory use."""
-        return self._server.memory_held()
-
-    def _ask(self, target: str, method: str, path: str, body: bytes, deadline: float) -> TritonResponse:
-        headers = {TARGET_HEADER: target, **({"Content-Type": "application/json"} if body else {})}
-        left_s = max(1.0, deadline - time.monotonic())
-        return self._server.request(method, path, body=body, headers=headers, timeout_s=left_s)
-
-
 # How long an abandoned request may still run in the server. Unloading its model meanwhile blocks the server
 # for minutes.
 GIVEN_UP_REQUEST_S = 300.0
@@ -162,7 +120,7 @@ class HostedModels:
         keep: bool,
         limit_s: float = LOAD_TIMEOUT_S,
     ) -> None:
-        self._container = ModelContainer(server, limit_s=limit_s)
+        self._server = server
         self._downloads = downloads
         self._limits = limits
         self._measure = measure
@@ -337,7 +295,7 @@ class HostedModels:
         while True:
             begun, model.unloads = time.monotonic(), self._unloads
             try:
-                self._container.load(model.target, deadline=deadline)
+                self._load_into_server(model.target, deadline)
                 break
             except LoadRejectedError as rejected:
                 # Evict once per request: a model that always lacks memory must not evict all others.
@@ -347,7 +305,7 @@ class HostedModels:
 
     def _enters(self, model: HostedModel) -> bool:
         """Count a model among those in the server, if it fits."""
-        held, needed = self._container.memory_held(), self._downloads.size_of(model.target)
+        held, needed = self._server.memory_held(), self._downloads.size_of(model.target)
         with self._changed:
             limit = self._limits.loaded_models
             full = limit is not None and len(self._inside) >= limit
@@ -400,7 +358,7 @@ class HostedModels:
         begun = time.monotonic()
         try:
             # A folder that the server may still read is kept: deleting it would break the server.
-            if self._container.unload(model.target):
+            if self._is_unloaded(model.target):
                 self._took("ModelUnloadingTime", begun)
                 release = self._downloads.let_go if self._keep else self._downloads.remove
                 release(model.target)
@@ -414,6 +372,35 @@ class HostedModels:
                     del self._leaving[model.target]
                 self._changed.notify_all()
             gone.set_result(None)  # the model's next load waits for this, successful or not
+
+    def _load_into_server(self, target: str, deadline: float) -> None:
+        """Load a model from its folder, or raise LoadRejectedError."""
+        name = name_of(target)
+        order = {"model_name": name, "url": f"{self._server.model_root}/{name}/model"}
+        try:
+            answer = self._ask(target, "POST", "/models", json.dumps(order).encode(), deadline)
+        except TritonTimeoutError as error:
+            raise LoadRejectedError(0, f"The model was not loaded within {self._limit_s:g} s.") from error
+        # It is loaded already if an earlier load succeeded after its time limit.
+        if answer.status not in (200, LOADED_ALREADY):
+            raise LoadRejectedError(answer.status, answer.body.decode(errors="replace"))
+
+    def _is_unloaded(self, target: str) -> bool:
+        """Unload a model; return whether the server no longer uses its folder."""
+        deadline = time.monotonic() + self._limit_s
+        try:
+            status = self._ask(target, "DELETE", f"/models/{name_of(target)}", b"", deadline).status
+        except TritonstackError as error:
+            log.warning("unloading %s: %s", target, error.message)
+            return False
+        if status not in (200, NOT_FOUND):
+            log.warning("unloading %s: the container responded with %d", target, status)
+        return status in (200, NOT_FOUND)
+
+    def _ask(self, target: str, method: str, path: str, body: bytes, deadline: float) -> TritonResponse:
+        headers = {TARGET_HEADER: target, **({"Content-Type": "application/json"} if body else {})}
+        left_s = max(1.0, deadline - time.monotonic())
+        return self._server.request(method, path, body=body, headers=headers, timeout_s=left_s)
 
     def _took(self, name: str, begun: float) -> None:
         self._measure(name, (time.monotonic() - begun) * 1e6, "Microseconds")
