@@ -33,7 +33,8 @@ from tritonstack.base.paths import Project, find_project
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.manifests import MANIFEST_NAME, Manifest, parse_manifest
 from tritonstack.operate.invoke.examples import load_examples
-from tritonstack.operate.invoke.smoke_requests import USUAL_PATIENCE, SmokeTarget, ask_all, smoke_targets
+from tritonstack.operate.invoke.invocation_targets import InvocationTarget, endpoint_targets
+from tritonstack.operate.invoke.smoke_requests import USUAL_PATIENCE, ask_all
 from tritonstack.operate.project.repository import create_repository
 from tritonstack.operate.shared.session import Session
 
@@ -191,13 +192,13 @@ def _measured(project: Project) -> Iterator[ServedModel]:
     session = Session(project)
     workspace = session.workspace(ENVIRONMENT)
     for name, endpoint in workspace.spec.endpoints.items():
-        for target in smoke_targets(workspace, name):
+        for target in endpoint_targets(workspace, name):
             if target.artifact is None:
-                raise ExampleFailedError(f"{target.model} is not in the lock")
-            manifest = _read_manifest(project, target.model, target.artifact.digest)
-            recipe = workspace.models[target.model].record.recipe.kind
+                raise ExampleFailedError(f"{target.model.name} is not in the lock")
+            manifest = _read_manifest(project, target.model.name, target.artifact.digest)
+            recipe = target.model.recipe.kind
             yield ServedModel(
-                model=target.model,
+                model=target.model.name,
                 digest=target.artifact.digest,
                 kind=endpoint.kind if endpoint.kind == recipe else f"{endpoint.kind}, {recipe}",
                 size_bytes=manifest.archive_bytes,
@@ -214,7 +215,7 @@ def _read_manifest(project: Project, model: str, digest: str) -> Manifest:
     return parse_manifest(file.read_bytes(), origin=file)
 
 
-def _p50(session: Session, workspace: Workspace, target: SmokeTarget, digest: str) -> float | None:
+def _p50(session: Session, workspace: Workspace, target: InvocationTarget, digest: str) -> float | None:
     """Send the stored requests of a model repeatedly; return the median time in milliseconds.
 
     Raises an error if an answer differs from that of the build. Returns None if nothing can be sent: requests
@@ -223,13 +224,13 @@ def _p50(session: Session, workspace: Workspace, target: SmokeTarget, digest: st
     if target.asynchronous or target.why_not:
         return None
     cloud, spec = session.cloud(workspace.spec), workspace.spec
-    examples = load_examples(cloud, bucket=spec.artifact_bucket, model=target.model, digest=digest)
+    examples = load_examples(cloud, bucket=spec.artifact_bucket, model=target.model.name, digest=digest)
     times: list[float] = []
     while len(times) < CALLS:
         results = list(ask_all(cloud, spec, target, examples, USUAL_PATIENCE.begin()))
         wrong = [result for result in results if result.outcome not in {"ok", "skipped"}]
         if wrong:
-            raise ExampleFailedError(f"{target.endpoint}/{target.model}: {wrong[0]}")
+            raise ExampleFailedError(f"{target.endpoint}/{target.model.name}: {wrong[0]}")
         measured = [result.milliseconds for result in results if result.milliseconds is not None]
         if not measured:
             return None

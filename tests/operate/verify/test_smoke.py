@@ -32,11 +32,11 @@ from tests.operate.verify.smoke_environment import (
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.examples import EXAMPLES_NAME
 from tritonstack.files.records.manifests import MANIFEST_NAME
+from tritonstack.operate.invoke.invocation_targets import endpoint_targets
 from tritonstack.operate.invoke.smoke_requests import (
     PATIENCE_WITH_SLEEPERS,
     USUAL_PATIENCE,
     may_sleep,
-    smoke_targets,
 )
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.verify.smoke import SmokeResult, smoke_endpoint
@@ -212,36 +212,36 @@ def test_an_invalid_request_is_not_a_capacity_error(cloud, tmp_path, endpoints):
 
 def addressed(workspace: Workspace) -> list[dict[str, Any]]:
     """Return the addresses of an endpoint's targets, without fields that are rarely set."""
-    names = ("variant", "model", "target_model", "target_variant", "component", "asynchronous", "one_machine")
+    names = ("served_by", "target_model", "variant", "component", "asynchronous", "one_machine")
     return [
-        {name: value for name in names if (value := getattr(target, name))}
-        for target in smoke_targets(workspace, "search")
+        {"model": target.model.name, **{name: value for name in names if (value := getattr(target, name))}}
+        for target in endpoint_targets(workspace, "search")
     ]
 
 
 @pytest.mark.parametrize(
     ("endpoints", "targets"),
     [
-        (PLAIN, [{"variant": "main", "model": "minilm"}]),
-        (ONE_MACHINE, [{"variant": "main", "model": "minilm", "one_machine": True}]),
-        (ASYNCHRONOUS, [{"variant": "main", "model": "minilm", "asynchronous": True}]),
-        (COMPONENTS, [{"variant": "main", "model": "minilm", "component": COMPONENT}]),
+        (PLAIN, [{"served_by": "main", "model": "minilm"}]),
+        (ONE_MACHINE, [{"served_by": "main", "model": "minilm", "one_machine": True}]),
+        (ASYNCHRONOUS, [{"served_by": "main", "model": "minilm", "asynchronous": True}]),
+        (COMPONENTS, [{"served_by": "main", "model": "minilm", "component": COMPONENT}]),
         (
             COMPONENTS.replace("memory_mb", "max_copies: 1, memory_mb"),
-            [{"variant": "main", "model": "minilm", "component": COMPONENT, "one_machine": True}],
+            [{"served_by": "main", "model": "minilm", "component": COMPONENT, "one_machine": True}],
         ),
         (
             COMPARED,
             [
-                {"variant": "main", "model": "minilm", "target_variant": "main"},
-                {"variant": "challenger", "model": "other", "target_variant": "challenger"},
+                {"served_by": "main", "model": "minilm", "variant": "main"},
+                {"served_by": "challenger", "model": "other", "variant": "challenger"},
             ],
         ),
-        (SHADOWED, [{"variant": "main", "model": "minilm"}, {"variant": "shadow", "model": "other"}]),
+        (SHADOWED, [{"served_by": "main", "model": "minilm"}, {"served_by": "shadow", "model": "other"}]),
         (
             MANY,
             [
-                {"variant": "main", "model": model, "target_model": f"{model}/{digest}/model.tar.gz"}
+                {"served_by": "main", "model": model, "target_model": f"{model}/{digest}/model.tar.gz"}
                 for model, digest in DIGESTS.items()
             ],
         ),

@@ -227,8 +227,6 @@ def _put(target: Registry, manifest: _Manifest, tag: str | None) -> None:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer of an image to copy."""
-
     digest: str
     size: int
     """From the image's manifest."""
@@ -251,7 +249,6 @@ def _parts(layer: _Layer, part_size: int, sleep: Sleep) -> Iterator[bytes]:
 
 
 def _bad_layer(layer: _Layer, failure: str) -> CopyError:
-    """Return the error for a layer that does not match the manifest."""
     return CopyError(
         f"damaged layer {layer.digest} of {layer.registry}: {failure}; nothing was copied",
         remedy="rerun the command; if it fails again, rebuild the image",
@@ -284,7 +281,6 @@ def _blocks(layer: _Layer, sleep: Sleep) -> Iterator[bytes]:
 
 
 def _opened(url: str, first: int) -> HTTPResponse:
-    """Open a URL from a byte offset."""
     if not url.startswith(("https://", "http://127.0.0.1")):
         raise CopyError(
             f"ECR returned a layer URL without https: {url.partition('?')[0]}",

@@ -106,8 +106,6 @@ def build(
 
 @dataclass
 class _Build:
-    """A build in progress."""
-
     session: Session
     workspace: Workspace
     cloud: Cloud | None

@@ -225,7 +225,6 @@ def run_build(
 def _exit_error(
     subject: str, status: int, error_lines: Sequence[str], command: Sequence[str], log: Path
 ) -> TritonstackError:
-    """Return the error of a build that ended without a result."""
     manual_run = f"to run it manually: {shlex.join(command)}"
     log_line = f"\n  log: {shown_path(log)}"
     if status == -signal.SIGKILL:

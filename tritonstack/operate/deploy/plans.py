@@ -104,7 +104,6 @@ def _other_modes(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[H
 
 
 def _component_machines(old: EndpointTemplate, updated: EndpointTemplate) -> Iterator[Hazard]:
-    """Reject a new instance type for an endpoint with inference components."""
     for variant in sorted(set(old.variants) & set(updated.variants)):
         before, after = (side.variants[variant].get("InstanceType") for side in (old, updated))
         if before != after:
@@ -308,7 +307,6 @@ def _size(size: Mapping[str, Any]) -> str:
 
 
 def _container(side: EndpointTemplate, holder: Properties) -> dict[str, Any]:
-    """Return a model's properties, merged with its container's."""
     model = side.model(holder)
     rest = {key: value for key, value in model.items() if key not in ("PrimaryContainer", "Containers")}
     containers = [model["PrimaryContainer"]] if "PrimaryContainer" in model else model.get("Containers", [{}])

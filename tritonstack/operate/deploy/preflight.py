@@ -195,7 +195,6 @@ def _quotas_by_name(client: Any, service: str, names: set[str]) -> dict[str, Any
 
 
 def _images(workspace: Workspace, *, own_images: bool) -> list[str]:
-    """Return the URIs of the images that an environment's endpoints pull."""
     spec = workspace.spec
     uris: list[str] = []
     for name, endpoint in spec.endpoints.items():

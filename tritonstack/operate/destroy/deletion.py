@@ -199,8 +199,6 @@ def next_try(reason: str, *, tries: int, failing_s: float) -> float | None:
 
 @dataclass
 class _Deletion:
-    """The deletion of one stack."""
-
     cloud: Cloud
     name: str
     clock: Clock

@@ -104,7 +104,6 @@ def plan_destruction(
 
 
 def _rejection(target: DeployedEnvironment, checkout: Checkout) -> ProtectedError | None:
-    """Return why an environment must not be destroyed."""
     stacks = environment_stacks(target.cloud, target.base)
     try:
         require_unprotected(target.name, spec=target.spec, file=target.file, stacks=stacks, checkout=checkout)

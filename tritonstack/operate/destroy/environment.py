@@ -108,7 +108,6 @@ def _build_services(cloud: Cloud, base: str, stacks: Collection[str]) -> list[_C
 
 
 def _projects(cloud: Cloud, base: str, stacks: Collection[str]) -> list[str]:
-    """Use CloudFormation's list: another environment's names may share the prefix."""
     stack = naming.build_stack_name(base)
     if stack not in stacks:
         return []

@@ -274,7 +274,6 @@ def _reap(session: Session, cases: Sequence[ExpiringEnvironment], now: datetime)
 
 
 def _take_down(steps: Steps, case: ExpiringEnvironment, now: datetime) -> ReapedEnvironment:
-    """Destroy an environment if it has expired."""
     state = case.state
     if state.verdict != "expired":
         return ReapedEnvironment(state, "kept")

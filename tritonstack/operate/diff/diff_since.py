@@ -33,8 +33,6 @@ from tritonstack.operate.synth.synthesis import synthesized
 
 @dataclass(frozen=True)
 class _Earlier:
-    """An environment at an earlier commit."""
-
     workspace: Workspace | None
     """None if the environment did not exist."""
     templates: Mapping[str, Template]

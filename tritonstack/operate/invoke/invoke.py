@@ -28,7 +28,6 @@ from tritonstack.files.records.manifests import Manifest
 from tritonstack.operate.invoke.examples import NoExamplesError, load_examples
 from tritonstack.operate.invoke.invocation_targets import InvocationTarget, find_target
 from tritonstack.operate.invoke.request_inputs import GivenInputs, described, read_inputs, require_text
-from tritonstack.operate.invoke.smoke_requests import smoke_targets
 from tritonstack.operate.shared.artifacts import published_manifest
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.output_files import require_output, write_output
@@ -170,7 +169,6 @@ def invoke(
 
 
 def _send(request: ModelRequest, texts: Sequence[str]) -> Invocation:
-    """Send texts, other inputs, or the model's test inputs."""
     model, inputs = request.target.model, request.options.inputs
     if model.generates and not inputs:
         return request.generate(tuple(texts or model.test_texts))
@@ -186,7 +184,6 @@ def _send(request: ModelRequest, texts: Sequence[str]) -> Invocation:
 def _require_streams(
     workspace: Workspace, endpoint: str, target: InvocationTarget, inputs: GivenInputs
 ) -> None:
-    """Raise UsageError if an endpoint returns whole answers only."""
     if target.model.streams:
         return
     if inputs:
@@ -311,7 +308,6 @@ class ModelRequest:
         )
 
     def _infer(self, defaults: Mapping[str, Parameter] | None = None) -> Infer:
-        """Return a function that sends one request and waits for its answer."""
         parameters = {**(defaults or {}), **self.options.parameters}
         outputs = self._wanted_outputs
         if self.target.asynchronous:
@@ -362,12 +358,6 @@ class ModelRequest:
     @cached_property
     def digest(self) -> str:
         """The digest of the artifact that the lock names."""
-        target = self.target
-        smoke = next(
-            smoke
-            for smoke in smoke_targets(self.workspace, self.endpoint)
-            if smoke.model == target.model.name and target.variant in (None, smoke.variant)
-        )
-        if smoke.artifact is None:
+        if self.target.artifact is None:
             raise InvalidFilesError(unbuilt(self.workspace, self.endpoint))
-        return smoke.artifact.digest
+        return self.target.artifact.digest

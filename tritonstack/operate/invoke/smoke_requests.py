@@ -13,17 +13,13 @@ from typing import Any, Literal, TypeVar
 
 from numpy.typing import NDArray
 
-from tritonstack.base import naming
-from tritonstack.client import EndpointClient, QueuedEndpointClient
 from tritonstack.client.errors import EndpointClientError, InvocationError, ModelTimeoutError
 from tritonstack.client.streaming import flat_inputs, response_array
-from tritonstack.files.endpoint.endpoint import MultiModelEndpoint, SingleEndpoint
-from tritonstack.files.endpoint.variants import MAIN, Variant
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.comparing import MEASURES, IncomparableError, compare, first_difference
 from tritonstack.files.records.examples import Example, Examples, RightAnswer, array_of
-from tritonstack.files.records.locks import LockedArtifact
+from tritonstack.operate.invoke.invocation_targets import InvocationTarget
 from tritonstack.operate.shared.aws import Cloud
 
 _LEAST_S = 30.0
@@ -77,80 +73,12 @@ class Deadline:
         self.patience.sleep(self.patience.pause_s)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmokeTarget:
-    """One model on one variant of one endpoint."""
-
-    endpoint: str
-    """The endpoint's name in the environment's file."""
-    full_name: str
-    """The endpoint name for callers."""
-    model: str
-    artifact: LockedArtifact | None
-    variant: str = MAIN
-    target_model: str | None = None
-    target_variant: str | None = None
-    component: str | None = None
-    asynchronous: bool = False
-    one_machine: bool = False
-    """Whether all requests reach the same copy, as stateful models require."""
-    why_not: str = ""
-    """Why it cannot be called; empty if it can."""
-
-
-def smoke_targets(workspace: Workspace, name: str) -> list[SmokeTarget]:
-    """Return all targets of an endpoint."""
-    endpoint = workspace.spec.endpoints[name]
-    if isinstance(endpoint, MultiModelEndpoint):
-        return list(_models(workspace, name, endpoint))
-    return [_variant(workspace, name, endpoint, variant) for variant in endpoint.variants]
-
-
 def may_sleep(workspace: Workspace, name: str) -> bool:
     """Return whether the endpoint may be scaled to zero."""
     endpoint = workspace.spec.endpoints[name]
     if endpoint.components is not None and endpoint.components.min_copies == 0:
         return True
     return any(variant.scaling.lowest == 0 for variant in endpoint.variants)
-
-
-def _models(workspace: Workspace, name: str, endpoint: MultiModelEndpoint) -> Iterator[SmokeTarget]:
-    (variant,) = endpoint.variants
-    for model in endpoint.models:
-        artifact = workspace.artifact_for(model, endpoint.instance)
-        yield SmokeTarget(
-            endpoint=name,
-            full_name=workspace.spec.endpoint_name(name),
-            model=model,
-            artifact=artifact,
-            target_model=naming.target_model(model, artifact.digest) if artifact else None,
-            one_machine=_is_one(endpoint, variant),
-        )
-
-
-def _variant(workspace: Workspace, name: str, endpoint: SingleEndpoint, variant: Variant) -> SmokeTarget:
-    full_name, model = workspace.spec.endpoint_name(name), variant.model or endpoint.model
-    why_not = ""
-    if variant.shadow:
-        why_not = "shadow variants receive copies of requests and their answers are dropped"
-    return SmokeTarget(
-        endpoint=name,
-        full_name=full_name,
-        model=model,
-        artifact=workspace.artifact_for(model, variant.instance),
-        variant=variant.name,
-        target_variant=variant.name if endpoint.challenger and not variant.shadow else None,
-        component=naming.component_name(full_name) if endpoint.components else None,
-        asynchronous=endpoint.asynchronous is not None,
-        one_machine=_is_one(endpoint, variant),
-        why_not=why_not,
-    )
-
-
-def _is_one(endpoint: SingleEndpoint | MultiModelEndpoint, variant: Variant) -> bool:
-    if endpoint.components is not None:
-        return endpoint.components.max_copies == 1
-    return variant.scaling.highest == 1
 
 
 Array = NDArray[Any]
@@ -173,7 +101,7 @@ class RequestResult:
 
 
 def ask_all(
-    cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, examples: Examples, deadline: Deadline
+    cloud: Cloud, spec: EnvironmentSpec, target: InvocationTarget, examples: Examples, deadline: Deadline
 ) -> Iterator[RequestResult]:
     """Send all examples in order."""
     tester = _ModelTester(cloud, spec, target, deadline)
@@ -192,27 +120,20 @@ def ask_all(
 
 
 class _ModelTester:
-    """Tests one model."""
-
-    def __init__(self, cloud: Cloud, spec: EnvironmentSpec, target: SmokeTarget, deadline: Deadline) -> None:
+    def __init__(
+        self, cloud: Cloud, spec: EnvironmentSpec, target: InvocationTarget, deadline: Deadline
+    ) -> None:
         self._target = target
         self._deadline = deadline
-        runtime = cloud.client("sagemaker-runtime")
-        self._client = EndpointClient(
-            endpoint_name=target.full_name,
-            runtime=runtime,
-            target_model=target.target_model,
-            target_variant=target.target_variant,
-            inference_component=target.component,
-        )
-        self._queue = QueuedEndpointClient(
-            endpoint_name=target.full_name,
-            input_prefix=f"s3://{spec.data_bucket}/{naming.request_prefix(target.full_name)}smoke/",
-            runtime=runtime,
-            s3=cloud.client("s3"),
-            pause_s=deadline.patience.pause_s,
-            sleep=deadline.patience.sleep,
-            clock=deadline.patience.clock,
+        patience = deadline.patience
+        self._client = target.client(cloud.client("sagemaker-runtime"))
+        self._queue = target.queue(
+            cloud,
+            spec.data_bucket,
+            folder="smoke",
+            pause_s=patience.pause_s,
+            sleep=patience.sleep,
+            clock=patience.clock,
         )
 
     def ask(self, example: Example, parameters: Parameters) -> RequestResult:

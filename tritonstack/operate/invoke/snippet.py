@@ -139,7 +139,6 @@ def snippet(
 
 
 def _test_input(request: ModelRequest) -> tuple[Arrays, Mapping[str, Parameter]]:
-    """Return the model's first test input."""
     model = request.target.model
     if model.takes_texts:
         return {"TEXT": np.array([[model.test_texts[0]]], dtype=np.object_)}, {}

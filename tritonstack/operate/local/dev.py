@@ -183,8 +183,6 @@ def _state_folder(session: Session, model: str) -> Path:
 
 
 class _Versions:
-    """The versions of one model."""
-
     def __init__(
         self, session: Session, model: str, state: Path, processes: BuildProcesses, front: ModelFront
     ) -> None:
@@ -328,7 +326,6 @@ def differences(server: TritonServer, examples: Examples) -> Iterator[str]:
 
 
 def _encoded(example: Example) -> tuple[str, bytes]:
-    """Return the content type and body of a test input."""
     inputs = {tensor.name: array_of(tensor) for tensor in example.inputs}
     if example.responses:
         return JSON, json.dumps(flat_inputs(inputs), ensure_ascii=False).encode()

@@ -95,7 +95,6 @@ def readable_locks(files: ProjectFiles) -> dict[str, Document[Lock]]:
 
 
 def _check_left(files: ProjectFiles, name: str, findings: Findings) -> None:
-    """Report a lock without an environment; its entries are checked like others."""
     try:
         lock = files.lock(name)
     except InvalidFilesError as error:

@@ -122,7 +122,6 @@ class _Reading:
 
 
 def _open(session: Session, environment: str, query: LogQuery, instance: str | None) -> _Reading:
-    """Check a query, and find what it names."""
     _check(query)
     begin = _begin(query.since or _DEFAULT_SINCE, datetime.now(UTC))
     workspace = session.workspace(environment, instance)
@@ -160,7 +159,6 @@ def _check(query: LogQuery) -> None:
 
 
 def _begin(text: str, now: datetime) -> datetime:
-    """Return the time that --since names."""
     try:
         return now - parse_lifetime(text)
     except ValueError:

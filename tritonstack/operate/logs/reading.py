@@ -241,5 +241,4 @@ def _in_processing(cloud: Cloud, base: str, model: str) -> LoggedBuild | None:
 
 
 def _option(arguments: Sequence[str], name: str) -> str | None:
-    """Return the value that follows an option."""
     return next((value for option, value in pairwise(arguments) if option == name), None)

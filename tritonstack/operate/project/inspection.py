@@ -56,8 +56,6 @@ class GraphStep:
 
 
 class _LockedUse(NamedTuple):
-    """What the locks tell of an artifact."""
-
     target: str
     entry: LockedArtifact
     environments: list[str]

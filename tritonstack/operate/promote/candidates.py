@@ -53,7 +53,6 @@ def performance_requirements(
 
 
 def _measure(source: Workspace, model: str, kind: str, objective: PerformanceObjective, *, real: bool) -> str:
-    """Return how to measure a model on an instance type in the source."""
     environment = source.spec.name
     if real and not source.spec.real_instances:
         return (
@@ -165,7 +164,6 @@ def _candidate(
 
 
 def _serving(item: LockChange, source: Workspace) -> frozenset[str]:
-    """Return the source's endpoints that serve an artifact."""
     return frozenset(
         name
         for name in source.spec.endpoints

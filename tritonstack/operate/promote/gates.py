@@ -223,8 +223,6 @@ def override_note(results: Sequence[GateResult]) -> str | None:
 
 @dataclass(frozen=True)
 class _CandidateGates:
-    """The gates of one candidate."""
-
     spec: PromotionSpec
     candidate: PromotionCandidate
     state: ArtifactState

@@ -35,8 +35,6 @@ class PerformanceRequirement:
 
 @dataclass(frozen=True)
 class _Finding:
-    """Why a load test, or one of its levels, does not show an objective."""
-
     progress: int
     """How many conditions it meets; the reason of the best one is reported."""
     words: str

@@ -180,7 +180,6 @@ def _unfit(source: Workspace, target: Workspace, served: ServedModel, targets: S
 def _images(
     source: Workspace, target: Workspace, models: Collection[str]
 ) -> Iterator[LockChange | Obstacle | str]:
-    """Yield the custom images that the target's endpoints run."""
     folders = {
         endpoint.image
         for endpoint in target.spec.endpoints.values()

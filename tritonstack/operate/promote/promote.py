@@ -195,8 +195,6 @@ def _open(session: Session, request: PromotionRequest) -> _Promoter:
 
 @dataclass(frozen=True)
 class _Promoter:
-    """A promotion with access to both environments."""
-
     session: Session
     gates: PromotionSpec
     decision: Decision

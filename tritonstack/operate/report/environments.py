@@ -75,7 +75,6 @@ def _model(workspace: Workspace, source: Workspace | None, needed: NeededArtifac
 
 
 def _differences(here: LockedArtifact, source: LockedArtifact) -> Iterator[str]:
-    """Describe how the artifact in the source differs."""
     if here.digest == source.digest:
         return
     yield from changed_parts(here.built_from or {}, source.built_from or {})

@@ -150,7 +150,6 @@ def _rollouts(cloud: Cloud, workspace: Workspace, now: datetime) -> Iterator[Pas
 
 
 def _cost_now(workspace: Workspace, status: EnvironmentStatus, cost: EndpointCost) -> EndpointCost:
-    """Add the cost of the instances that run now."""
     endpoint = next((candidate for candidate in status.endpoints if candidate.name == cost.endpoint), None)
     if endpoint is None or cost.least is None or not endpoint.machines:
         return cost

@@ -242,7 +242,6 @@ def _completed(
     reader: ChangeReader | None,
     missing: Gaps,
 ) -> ReportedEnvironment:
-    """Add what the environment's cloud tells."""
     live = states[reported.name]
     if live.status is None:
         gates = reported.gates and replace(reported.gates, reason="the environment was not read")

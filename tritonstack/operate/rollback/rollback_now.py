@@ -184,7 +184,6 @@ def _for_component(cloud: Cloud, after: Workspace, name: str, retained: list[Ser
 
 
 def _containers(after: Workspace, name: str) -> dict[str, Container]:
-    """Return what each variant of an endpoint serves by a lock."""
     endpoint = after.spec.endpoints[name]
     return {variant.name: _container(after, name, endpoint, variant) for variant in endpoint.variants}
 

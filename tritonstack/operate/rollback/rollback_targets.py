@@ -82,7 +82,6 @@ def state_by(lock: Lock, workspace: Workspace, endpoint: str) -> State:
 
 
 def _slots(workspace: Workspace, endpoint: str) -> Iterator[Slot]:
-    """Yield the slots of the current environment file."""
     spec = workspace.spec.endpoints[endpoint]
     for served in workspace.serves(endpoint):
         yield Slot(served.model, tuple(workspace.spec.acceptable_targets(served.instance)))

@@ -109,7 +109,6 @@ def needs_its_name(spec: EnvironmentSpec | None, *, file: Path, keeps_data: bool
 
 
 def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
-    """Yield all versions of a file in git, latest first."""
     for commit in checkout.changes_of(file):
         text = checkout.file_at(commit.id, file)
         if text is not None:
@@ -117,7 +116,6 @@ def _versions(checkout: Checkout, file: Path) -> Iterator[str]:
 
 
 def _protects(text: str) -> bool:
-    """Return whether any version of an environment's file protects it."""
     try:
         data = load_yaml(text)
     except yaml.YAMLError:

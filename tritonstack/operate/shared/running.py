@@ -97,7 +97,6 @@ def endpoint_states(cloud: Cloud, stack: str) -> list[EndpointState]:
 
 
 def _names(cloud: Cloud, stack: str) -> Mapping[str, list[str]]:
-    """Return the names of a stack's resources by type."""
     names: dict[str, list[str]] = defaultdict(list)
     for resource in stack_resources(cloud, stack):
         if resource["ResourceStatus"].startswith("DELETE_"):

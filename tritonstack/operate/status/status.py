@@ -138,8 +138,6 @@ class EnvironmentStatus(ComparedRevision):
 
 @dataclass(frozen=True)
 class _ObservedEndpoint:
-    """A deployed endpoint."""
-
     deployed: DeployedStack | None
     expected: ExpectedEndpoint | None = None
     live: LiveEndpoint = field(default_factory=LiveEndpoint)
@@ -287,7 +285,6 @@ def _status(
 
 
 def _drift(observed: _ObservedEndpoint) -> Iterator[str]:
-    """Return the differences between a deployed endpoint and its stack."""
     if observed.deployed is not None and observed.deployed.state.failure:
         yield f"stack: {observed.deployed.state.failure}"
     if observed.expected is not None:

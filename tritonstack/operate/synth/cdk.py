@@ -96,7 +96,6 @@ class CdkCli:
 
 
 def _remedy(lines: Sequence[str]) -> str | None:
-    """Return the remedy of a known failure."""
     if any(_SIGN_OF_BOUNDARY in line for line in lines):
         return _BY_ADMINISTRATOR
     if any(sign in line for line in lines for sign in _SIGNS_OF_ANOTHER):

@@ -147,7 +147,6 @@ def firing_alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> list[str]:
 
 
 def _endpoint(expected: ExpectedEndpoint, described: Described) -> Check:
-    """Check that it is InService with its stack's configuration."""
     status, active = described["EndpointStatus"], described["EndpointConfigName"]
     reason, expected_config = described.get("FailureReason", ""), expected.properties["EndpointConfigName"]
     because = f": {reason}" if reason else ""
@@ -175,7 +174,6 @@ def _other_config(active: str, expected: str, reason: str) -> str:
 
 
 def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """Check the active configuration."""
     if live.config is None:
         return Check("configuration", ("its active configuration has been deleted",))
     comparison = PropertyComparison()
@@ -191,7 +189,6 @@ def _configuration(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def _models(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """Check the models and images of the configuration."""
     comparison, failures = PropertyComparison(), []
     for holder, expected_model in expected.models.items():
         model = live.models.get(holder)
@@ -230,7 +227,6 @@ def _digest(image: str) -> str:
 
 
 def _machines(expected: ExpectedEndpoint, described: Described) -> Check:
-    """Check instance counts and traffic weights."""
     failures, notes, compared = [], [], []
     for variant in _live_variants(described):
         name = variant["VariantName"]
@@ -258,7 +254,6 @@ def _weight_failures(name: str, expected: Properties, variant: Described) -> Ite
 
 
 def _component(expected: ExpectedEndpoint, properties: Properties, component: Described | None) -> Check:
-    """Check the inference component's copies."""
     name = properties["InferenceComponentName"]
     if component is None:
         return Check("component", (f"inference component {name} does not exist",))
@@ -325,7 +320,6 @@ def _alarms(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
 
 
 def _health(expected: ExpectedEndpoint, live: LiveEndpoint) -> Check:
-    """Check that no alarm is in state ALARM."""
     failures = tuple(
         f"{name} is in ALARM: {live.alarms[name].get('StateReason', 'no reason given')}"
         for name in firing_alarms(expected, live)

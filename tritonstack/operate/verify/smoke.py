@@ -13,16 +13,15 @@ from typing import Literal
 from tritonstack.base.errors import TritonstackError
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.operate.invoke.examples import load_examples
+from tritonstack.operate.invoke.invocation_targets import InvocationTarget, endpoint_targets
 from tritonstack.operate.invoke.smoke_requests import (
     PATIENCE_WITH_SLEEPERS,
     USUAL_PATIENCE,
     Deadline,
     Patience,
     RequestResult,
-    SmokeTarget,
     ask_all,
     may_sleep,
-    smoke_targets,
 )
 from tritonstack.operate.shared.aws import Cloud, in_parallel
 
@@ -83,9 +82,13 @@ def smoke_endpoint(
     """
     if patience is None:
         patience = PATIENCE_WITH_SLEEPERS if may_sleep(workspace, name) else USUAL_PATIENCE
-    targets, deadline = smoke_targets(workspace, name), patience.begin()
+    targets, deadline = endpoint_targets(workspace, name), patience.begin()
     answered = in_parallel(
-        lambda target: list(_smoke(cloud, workspace, target, deadline)), targets, at_once=_TARGETS_AT_ONCE
+        lambda target: [
+            _result(name, target, answer) for answer in _smoke(cloud, workspace, target, deadline)
+        ],
+        targets,
+        at_once=_TARGETS_AT_ONCE,
     )
     return [result for results in answered for result in results]
 
@@ -98,28 +101,29 @@ def not_tested(results: Sequence[SmokeResult]) -> list[UntestedVariant]:
 
 
 def _smoke(
-    cloud: Cloud, workspace: Workspace, target: SmokeTarget, deadline: Deadline
-) -> Iterator[SmokeResult]:
+    cloud: Cloud, workspace: Workspace, target: InvocationTarget, deadline: Deadline
+) -> Iterator[RequestResult]:
     if target.why_not:
-        yield _result(target, RequestResult("", "skipped", target.why_not))
+        yield RequestResult("", "skipped", target.why_not)
         return
     if target.artifact is None:
         remedy = f"run `{workspace.lock_command}`"
-        yield _result(target, RequestResult("", "not-checked", f"not in the lock: {remedy}"))
+        yield RequestResult("", "not-checked", f"not in the lock: {remedy}")
         return
+    bucket, digest = workspace.spec.artifact_bucket, target.artifact.digest
     try:
-        examples = load_examples(
-            cloud, bucket=workspace.spec.artifact_bucket, model=target.model, digest=target.artifact.digest
-        )
-        for answer in ask_all(cloud, workspace.spec, target, examples, deadline):
-            yield _result(target, answer)
+        examples = load_examples(cloud, bucket=bucket, model=target.model.name, digest=digest)
+        yield from ask_all(cloud, workspace.spec, target, examples, deadline)
     except TritonstackError as error:  # examples are missing or corrupt
         text = f"{error.message}; {error.remedy}" if error.remedy else error.message
-        yield _result(target, RequestResult("", "not-checked", text))
+        yield RequestResult("", "not-checked", text)
 
 
-def _result(target: SmokeTarget, answer: RequestResult) -> SmokeResult:
-    digest = target.artifact.digest if target.artifact else None
+def _result(name: str, target: InvocationTarget, answer: RequestResult) -> SmokeResult:
     return SmokeResult(
-        endpoint=target.endpoint, model=target.model, digest=digest, variant=target.variant, **vars(answer)
+        endpoint=name,
+        model=target.model.name,
+        digest=target.artifact.digest if target.artifact else None,
+        variant=target.served_by,
+        **vars(answer),
     )

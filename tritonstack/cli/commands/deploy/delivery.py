@@ -58,6 +58,5 @@ def _lines(plan: DeliveryPlan) -> list[str]:
 
 
 def _roles(roles: Mapping[str, str]) -> list[str]:
-    """Return one line per role, with its ARN."""
     width = max(map(len, roles), default=0)
     return [f"  {name:{width}}  {arn}" for name, arn in roles.items()]

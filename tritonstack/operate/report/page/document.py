@@ -43,7 +43,6 @@ def findings(data: ReportData) -> list[AttentionItem]:
 
 
 def _findings(environment: ReportedEnvironment) -> Iterator[tuple[int, str]]:
-    """Yield rank and text of each finding."""
     if environment.invalid:
         yield 0, f"invalid files: {environment.invalid.splitlines()[0]}"
         return

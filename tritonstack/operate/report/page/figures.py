@@ -308,7 +308,6 @@ def _period(first: float, last: float) -> tuple[Ticks, Scale]:
 
 
 def _decades(values: Sequence[float]) -> tuple[Ticks, Scale]:
-    """Return a logarithmic axis."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     high = max(high, low + 1)
     step = max(1, round((high - low) / 5))
