@@ -165,10 +165,7 @@ class DeliveryStack(cdk.Stack):
         roles = [
             self._role("plan", [delivery.pull_request_subject, *branch], self._plan()),
             self._role(
-                "deploy",
-                [delivery.environment_subject(target.spec.name)],
-                self._deploy(),
-                ref=delivery.ref,
+                "deploy", [delivery.environment_subject(target.spec.name)], self._deploy(), ref=delivery.ref
             ),
             self._role("clean-up", branch, self._clean_up()),
         ]
@@ -295,10 +292,7 @@ class DeliveryStack(cdk.Stack):
         return target.iam(f"role/{naming.promotion_role_name(source.delivery_base)}")
 
     def _clean_up(self) -> list[Grant]:
-        granted = [
-            *grants.read_stacks(self._names),
-            *preview_grants.find_everything(),
-        ]
+        granted = [*grants.read_stacks(self._names), *preview_grants.find_everything()]
         if self._target.preview is not None:
             patterns = self._named_previews(self._target.preview)
             granted += [
@@ -359,11 +353,7 @@ class DeliveryStack(cdk.Stack):
         if source is not None:
             roles.append(self._reader_arn(source))
             regions += [source.region] if source.region != aws.region else []
-        return Bounds(
-            regions=regions,
-            may_take_on=roles,
-            may_make=may_make,
-        )
+        return Bounds(regions=regions, may_take_on=roles, may_make=may_make)
 
 
 _DOES: Mapping[DeliveryRole, str] = {

@@ -49,8 +49,7 @@ class EndpointStack(EnvironmentStack):
             cdk.Annotations.of(self).add_error(violation.coded())
         cdk.Validations.of(self).acknowledge(
             cdk.Acknowledgment(
-                id="CloudFormation-Validate::F0001",
-                reason="the error above explains why the stack is empty",
+                id="CloudFormation-Validate::F0001", reason="the error above explains why the stack is empty"
             )
         )
 

@@ -105,9 +105,7 @@ class FoundationStack(EnvironmentStack):
         )
         self.output("ArtifactBucket", value=artifacts.bucket_name, description="Bucket for artifacts")
         self.output(
-            "DataBucket",
-            value=data.bucket_name,
-            description=("Bucket for captured requests and answers"),
+            "DataBucket", value=data.bucket_name, description=("Bucket for captured requests and answers")
         )
         self.output("LogBucket", value=log.bucket_name, description="Bucket for the access logs of both")
 

@@ -208,10 +208,7 @@ class PipelineStack(cdk.Stack):
         pipeline.add_wave(spec.name, pre=in_turn)
 
     def _promotion(
-        self,
-        spec: EnvironmentSpec,
-        source: pipelines.IFileSetProducer,
-        locks: pipelines.IFileSetProducer,
+        self, spec: EnvironmentSpec, source: pipelines.IFileSetProducer, locks: pipelines.IFileSetProducer
     ) -> tuple[list[pipelines.Step], pipelines.IFileSetProducer]:
         """Return the steps before a deployment, and the locks that they produce."""
         gate: list[pipelines.Step] = []

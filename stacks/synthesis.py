@@ -39,8 +39,7 @@ def _workspace_of(app: cdk.App, project: Project) -> Workspace:
     if not environment:
         names = [*files.environment_names, *(f"{name} (template)" for name in files.template_names)]
         raise CommandLineError(
-            "no environment was named",
-            remedy=f"add -c env=<name>; available: {', '.join(names) or 'none'}",
+            "no environment was named", remedy=f"add -c env=<name>; available: {', '.join(names) or 'none'}"
         )
     if environment in files.template_names:
         return files.instance(_instance_of(app, files.template(environment)))

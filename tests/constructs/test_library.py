@@ -158,8 +158,7 @@ def test_a_host_image_with_a_compatible_driver_is_chosen(stack, instance_type, c
 
 @pytest.mark.parametrize("data", [ARCHIVE, ModelPrefix("s3://my-models/shelf/")])
 @pytest.mark.parametrize(
-    "name",
-    ["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", "SAGEMAKER_TRITON_PING_MODE", "SAGEMAKER_MULTI_MODEL"],
+    "name", ["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME", "SAGEMAKER_TRITON_PING_MODE", "SAGEMAKER_MULTI_MODEL"]
 )
 def test_derived_variables_cannot_be_set(data, name):
     with pytest.raises(UsageError, match=f"environment: {name}: "):

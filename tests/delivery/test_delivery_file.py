@@ -96,11 +96,7 @@ BUCKET = "cdk-hnb659fds-assets-111111111111-eu-west-1, which deploys of"
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        (
-            {"111111111111": "222222222222"},
-            "environment",
-            "'222222222222', but dev has '111111111111'",
-        ),
+        ({"111111111111": "222222222222"}, "environment", "'222222222222', but dev has '111111111111'"),
         ({"permissions_boundary": "# permissions_boundary"}, "template", "no permissions_boundary"),
         ({"bootstrap_qualifier: preview\n": ""}, "template", f"{BUCKET} dev, prod take"),
         # prod is in dev's account, and uses the bucket of the CDK's default qualifier.

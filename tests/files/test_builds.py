@@ -203,9 +203,7 @@ def test_a_rollback_is_kept_by_builds_until_its_model_changes(project: Project) 
     assert unbuilt(load_workspace(project, "dev"))
 
 
-def test_promoted_entry_is_deployable_and_not_rebuilt_after_a_model_change(
-    project: Project,
-) -> None:
+def test_promoted_entry_is_deployable_and_not_rebuilt_after_a_model_change(project: Project) -> None:
     promoted = Promoted(source="test", by="ann", at="2026-11-24T08:30:00Z")
     lock_current(project, spec_hash="77" * 32, promoted=promoted)
     workspace = load_workspace(project, "dev")

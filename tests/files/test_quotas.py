@@ -32,11 +32,7 @@ def endpoint(name: str, options: str = "") -> str:
     ("options", "value", "counts"),
     [
         ("", 4, "2 doubled"),
-        (
-            ", scaling: {max_instances: 3, schedules: {day: {at: '08:00', min: 4, max: 9}}}",
-            18,
-            "9 doubled",
-        ),
+        (", scaling: {max_instances: 3, schedules: {day: {at: '08:00', min: 4, max: 9}}}", 18, "9 doubled"),
         (
             ", scaling: {min_instances: 4, max_instances: 10}, "
             "rollout: {strategy: rolling, batch_percent: 25}",

@@ -85,11 +85,7 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
         environment(tags={f"key-{number}": "x" for number in range(51)}),
         {"tags": "TS111 50 51"},
     ),
-    "name of an endpoint": (
-        named("e" * ROOM),
-        named("e" * (ROOM + 1)),
-        {"": "TS111 63 64"},
-    ),
+    "name of an endpoint": (named("e" * ROOM), named("e" * (ROOM + 1)), {"": "TS111 63 64"}),
     "name of a component": (
         named("e" * (ROOM - len("-component")), **COMPONENT),
         named("e" * (ROOM - len("-component") + 1), **COMPONENT),

@@ -79,8 +79,7 @@ class TritonImage:
         """Return the release's record."""
         if self.release not in RELEASES:
             raise ConstructError(
-                f"unknown Triton release {self.release!r}",
-                remedy=f"choose one of: {', '.join(RELEASES)}",
+                f"unknown Triton release {self.release!r}", remedy=f"choose one of: {', '.join(RELEASES)}"
             )
         return RELEASES[self.release]
 

@@ -59,10 +59,7 @@ class PrivateNetwork(Construct):
             tags=_named(f"{name}-private-{index + 1}"),
         )
         ec2.CfnSubnetRouteTableAssociation(
-            self,
-            f"Routes{index + 1}",
-            subnet_id=subnet.attr_subnet_id,
-            route_table_id=self.route_table_id,
+            self, f"Routes{index + 1}", subnet_id=subnet.attr_subnet_id, route_table_id=self.route_table_id
         )
         return subnet.attr_subnet_id
 

@@ -26,12 +26,7 @@ from tritonstack.files.checks.regions import region_violations
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.templates import HEAD, Instance, Template, instance_document, load_template
 from tritonstack.files.model.model import ModelSpec
-from tritonstack.files.project.names import (
-    environment_names,
-    has_model,
-    model_names,
-    template_names,
-)
+from tritonstack.files.project.names import environment_names, has_model, model_names, template_names
 from tritonstack.files.project.workspace import EnvironmentFiles, Workspace
 from tritonstack.files.records.locks import Lock, load_lock
 from tritonstack.files.sources.contents import check_model

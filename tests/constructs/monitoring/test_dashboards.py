@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from tests.constructs.metric_math import evaluate
-from tests.constructs.monitored_endpoints import (
-    COMPONENT,
-    COMPONENTS,
-    LOCATION,
-    monitored,
-    options,
-    variant,
-)
+from tests.constructs.monitored_endpoints import COMPONENT, COMPONENTS, LOCATION, monitored, options, variant
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
 from tritonstack.constructs.monitoring.endpoint_dashboard import endpoint_dashboard_body
 from tritonstack.constructs.monitoring.environment_dashboard import (

@@ -92,8 +92,4 @@ def test_delivery_stack_is_deployed_manually_and_separately(roads, tmp_path):
     assert "assumeRoleArn" not in properties  # the rights of whoever deploys it
     assert "cloudFormationExecutionRoleArn" not in properties
     assert properties["terminationProtection"] is True
-    assert properties["tags"] == {
-        "team": "search",
-        "project": "tritonstack",
-        "purpose": "delivery of dev",
-    }
+    assert properties["tags"] == {"team": "search", "project": "tritonstack", "purpose": "delivery of dev"}

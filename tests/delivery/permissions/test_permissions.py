@@ -66,12 +66,7 @@ DEV = [
     ("plan", "cloudformation:GetTemplate", stack("dev-build"), True),
     ("plan", "sagemaker:DescribeEndpoint", endpoint("dev-search"), True),
     ("plan", "s3:GetObject", f"{DEV_BUCKET}/events/1.json", True),
-    (
-        "plan",
-        "cloudwatch:DescribeAlarmHistory",
-        arn("cloudwatch", "alarm:tritonstack-dev-search-x"),
-        True,
-    ),
+    ("plan", "cloudwatch:DescribeAlarmHistory", arn("cloudwatch", "alarm:tritonstack-dev-search-x"), True),
     ("plan", "cloudwatch:DescribeAlarmHistory", arn("cloudwatch", "alarm:tritonstack-prod-x"), False),
     ("plan", "sts:AssumeRole", LOOKUP, False),  # which reads the whole account
     ("plan", "s3:GetObject", f"{STAGING_BUCKET}/events/1.json", False),
@@ -140,12 +135,7 @@ DEV = [
         arn("cloudwatch", "alarm:TargetTracking-endpoint/tritonstack-pr-7-x/variant/main-AlarmHigh-1"),
         True,
     ),
-    (
-        "preview-execution",
-        "cloudwatch:PutMetricAlarm",
-        arn("cloudwatch", "alarm:tritonstack-dev-x"),
-        False,
-    ),
+    ("preview-execution", "cloudwatch:PutMetricAlarm", arn("cloudwatch", "alarm:tritonstack-dev-x"), False),
     # Nor are there subscriptions by name.
     ("preview-execution", "sns:Unsubscribe", "*", True),
     ("preview-execution", "iam:CreateServiceLinkedRole", SCALING_ROLE, True),

@@ -152,9 +152,7 @@ def case(endpoint: str, model: str, told: str = "", release: str = "25.04") -> t
         # Packages of a Python model.
         case(SINGLE_CPU, PACKAGES),
         case(
-            SINGLE_CPU,
-            PYTHON.replace("python}", 'python, pythons: ["3.12"]}'),
-            "recipe TS111 requirements",
+            SINGLE_CPU, PYTHON.replace("python}", 'python, pythons: ["3.12"]}'), "recipe TS111 requirements"
         ),
         # Layouts: what the endpoint or the model can change.
         case("kind: single, model: m", CALLER, f"{MODEL} TS209 ensemble recipe.calls model.yaml"),
@@ -175,10 +173,7 @@ def test_a_model_fits_its_endpoint(
 
 @pytest.mark.parametrize(
     ("model", "endpoint", "release", "code"),
-    [
-        (f"{ONNX}precision: fp16\n", CPU, "25.04", "TS119"),
-        (trees("file: a.json"), CPU, "24.01", "TS209"),
-    ],
+    [(f"{ONNX}precision: fp16\n", CPU, "25.04", "TS119"), (trees("file: a.json"), CPU, "24.01", "TS209")],
 )
 def test_the_members_of_a_pipeline_count(
     tmp_path: Path, model: str, endpoint: str, release: str, code: str
@@ -229,10 +224,7 @@ BFLOAT = "name: m\ndescription: D.\nsource: file://w\nrecipe: {kind: onnx}\ntest
     [
         ("triton: {config: config.pbtxt}", "triton.config"),
         ("triton: {optimization: {graph_level: 1}}", "triton.optimization"),
-        (
-            'triton: {parameters: {intra_op_thread_count: "1"}}',
-            "triton.parameters.intra_op_thread_count",
-        ),
+        ('triton: {parameters: {intra_op_thread_count: "1"}}', "triton.parameters.intra_op_thread_count"),
         ("triton: {sequences: {start: s}}", "triton.sequences"),
         ("batching: {queue_delay_us: 50}", "batching.queue_delay_us"),
         ("batching: {preferred_sizes: [4]}", "batching.preferred_sizes"),

@@ -184,9 +184,7 @@ def test_a_promotion_over_a_removed_entry_is_rejected(file: Path) -> None:
     add_to_lock(file, [manifest("m")], built=BUILT)
     with pytest.raises(LockChangedError, match=r"m for cpu .*removed"):
         add_promoted(
-            file.with_name("prod.lock.yaml"),
-            PROMOTED,
-            [LockChange("m", "cpu", entry(file), entry(file))],
+            file.with_name("prod.lock.yaml"), PROMOTED, [LockChange("m", "cpu", entry(file), entry(file))]
         )
 
 

@@ -166,12 +166,7 @@ def test_neighbors_comments_and_line_endings_stay(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "s: {a: 1,  # low\n  b: 2}\n",
-        "s: {b: 2, a: [1,  # low\n  2]}\n",
-        "s:\n  - a: {x: 1}  # low\n",
-    ],
+    "text", ["s: {a: 1,  # low\n  b: 2}\n", "s: {b: 2, a: [1,  # low\n  2]}\n", "s:\n  - a: {x: 1}  # low\n"]
 )
 def test_a_comment_that_would_be_lost_is_an_error_with_its_line(text: str) -> None:
     path, changes = (("s",), {"a": None}) if "- " not in text else ((), {"s": [{"b": 1}]})

@@ -15,12 +15,7 @@ from tritonstack.base.paths import Project
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import IGNORED, IGNORED_SUFFIXES
 from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
-from tritonstack.constructs.builds.build_project import (
-    BuildMachine,
-    BuildSettings,
-    BuildTask,
-    build_project,
-)
+from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.files.project.build_machines import IMAGE_BUILD_SIZE, CodeBuildMachine

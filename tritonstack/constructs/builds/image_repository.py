@@ -12,13 +12,7 @@ class ImageRepository(Construct):
     """Create a repository with scan on push and immutable tags."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        key: kms.IKey,
-        removal: cdk.RemovalPolicy,
+        self, scope: Construct, construct_id: str, *, name: str, key: kms.IKey, removal: cdk.RemovalPolicy
     ) -> None:
         super().__init__(scope, construct_id)
         repository = ecr.Repository(

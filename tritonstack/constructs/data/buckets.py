@@ -219,10 +219,7 @@ def _deny_other_keys(bucket: s3.Bucket, key: kms.IKey) -> None:
     denied: dict[str, dict[str, dict[str, str]]] = {
         "DenyOtherEncryption": {"Null": {algorithm: "false"}, "StringNotEquals": {algorithm: "aws:kms"}},
         # An upload that asks for SSE-KMS without a key would use the AWS managed key.
-        "DenyOtherKeys": {
-            "StringEquals": {algorithm: "aws:kms"},
-            "StringNotEquals": {key_id: key.key_arn},
-        },
+        "DenyOtherKeys": {"StringEquals": {algorithm: "aws:kms"}, "StringNotEquals": {key_id: key.key_arn}},
     }
     for sid, conditions in denied.items():
         _deny(bucket, sid, "s3:PutObject", [bucket.arn_for_objects("*")], conditions)

@@ -66,13 +66,7 @@ class DeliveryBounds(Construct):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        bounds: Bounds,
-        own_boundary: str | None,
+        self, scope: Construct, construct_id: str, *, name: str, bounds: Bounds, own_boundary: str | None
     ) -> None:
         super().__init__(scope, construct_id)
         aws = AwsScope.of(self)

@@ -9,14 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tritonstack.base import naming
-from tritonstack.constructs.iam.grants import (
-    AwsScope,
-    Conditions,
-    Grant,
-    allow,
-    read_objects,
-    write_objects,
-)
+from tritonstack.constructs.iam.grants import AwsScope, Conditions, Grant, allow, read_objects, write_objects
 from tritonstack.facts.bootstrap import Bootstrap, BootstrapRole
 from tritonstack.facts.images import REPOSITORY, image_account
 from tritonstack.files.environment.environment import EnvironmentSpec

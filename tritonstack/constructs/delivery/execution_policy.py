@@ -44,7 +44,7 @@ EC2_ACTIONS = iam_actions(
     "DescribeInstances DescribeNetworkAcls DescribeNetworkInterfaces DescribeRouteTables "
     "DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeVpc* "
     "DisassociateRouteTable ModifySubnetAttribute ModifyVpcAttribute ModifyVpcEndpoint "
-    "ReplaceRouteTableAssociation UpdateSecurityGroupRuleDescriptions*",
+    "ReplaceRouteTableAssociation UpdateSecurityGroupRuleDescriptions*"
 )
 
 PRIVATE_NAMES = "route53:AssociateVPCWithHostedZone"

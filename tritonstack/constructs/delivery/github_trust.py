@@ -40,9 +40,7 @@ def role_trust(*, partition: str, account: str, role: str) -> Mapping[str, objec
         "Effect": "Allow",
         "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"},
         "Action": "sts:AssumeRole",
-        "Condition": {
-            "ArnEquals": {"aws:PrincipalArn": f"arn:{partition}:iam::{account}:role/{role}"},
-        },
+        "Condition": {"ArnEquals": {"aws:PrincipalArn": f"arn:{partition}:iam::{account}:role/{role}"}},
     }
 
 

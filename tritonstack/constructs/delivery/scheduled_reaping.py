@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from tritonstack.constructs.builds.build_project import (
-    BuildMachine,
-    BuildSettings,
-    BuildTask,
-    build_project,
-)
+from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
 from tritonstack.constructs.iam.granted_role import GrantedRole
 from tritonstack.constructs.iam.grants import allow
 from tritonstack.constructs.iam.service_role import ServiceRole

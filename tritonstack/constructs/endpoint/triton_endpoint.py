@@ -108,8 +108,7 @@ def _check_variants(variants: Sequence[TritonVariant]) -> None:
     names = [variant.name for variant in variants]
     if len(set(names)) < len(names):
         raise ConstructError(
-            f"duplicate variant name in {', '.join(names)}",
-            remedy="give each variant a unique name",
+            f"duplicate variant name in {', '.join(names)}", remedy="give each variant a unique name"
         )
     if any(variant.shadow for variant in variants) and len(variants) > 2:
         raise ConstructError(

@@ -108,9 +108,7 @@ def _host_image(variant: TritonVariant, options: ServingOptions) -> str | None:
 
 def _managed(scaling: Scaling) -> sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty:
     return sagemaker.CfnEndpointConfig.ManagedInstanceScalingProperty(
-        status="ENABLED",
-        min_instance_count=scaling.min_instances,
-        max_instance_count=scaling.max_instances,
+        status="ENABLED", min_instance_count=scaling.min_instances, max_instance_count=scaling.max_instances
     )
 
 

@@ -151,11 +151,7 @@ def _queue_row(monitored: Monitored, options: ServingOptions) -> Row:
 
 def _machine_rows(monitored: Monitored, options: ServingOptions) -> Iterator[Row]:
     numbers = [
-        chart(
-            "Instances",
-            charts.count_lines(monitored, key="machines"),
-            marks=_machine_limits(monitored),
-        )
+        chart("Instances", charts.count_lines(monitored, key="machines"), marks=_machine_limits(monitored))
     ]
     if monitored.component and options.components:
         marks = [
@@ -225,10 +221,7 @@ def _milliseconds(monitored: Monitored, metric: str, label: str, *, key: str) ->
 def _cost_row(monitored: Monitored) -> Row:
     hour = charts.cost_per_hour_lines(monitored, key="cost", label="per hour")
     thousand = charts.cost_per_thousand_lines(monitored, key="cost", label="1,000 requests")
-    return [
-        chart("Cost per hour", hour),
-        chart("Cost per 1,000 requests", thousand),
-    ]
+    return [chart("Cost per hour", hour), chart("Cost per 1,000 requests", thousand)]
 
 
 def _costs(monitored: Monitored) -> Widget:

@@ -136,10 +136,7 @@ class FailedUpdates(Construct):
                     "SageMaker Endpoint State Change",
                     "SageMaker Endpoint Deployment State Change",
                 ],
-                "detail": {
-                    "EndpointName": [{"prefix": endpoint_prefix}],
-                    "EndpointStatus": list(FAILURES),
-                },
+                "detail": {"EndpointName": [{"prefix": endpoint_prefix}], "EndpointStatus": list(FAILURES)},
             },
             values={
                 "configuration": "$.detail.EndpointConfigName",
@@ -156,10 +153,7 @@ class FailedUpdates(Construct):
             pattern={
                 "source": ["aws.cloudformation"],
                 "detail-type": ["CloudFormation Stack Status Change"],
-                "detail": {
-                    "stack-id": [{"prefix": arn}],
-                    "status-details": {"status": list(STACK_FAILURES)},
-                },
+                "detail": {"stack-id": [{"prefix": arn}], "status-details": {"status": list(STACK_FAILURES)}},
             },
             values={
                 "reason": "$.detail.status-details.status-reason",

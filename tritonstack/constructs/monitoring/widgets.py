@@ -121,12 +121,7 @@ def alarm_states(title: str, names: Sequence[str], *, only_firing: bool = False)
 
 def log_lines(title: str, *, group: str, query: str) -> Widget:
     """Return a table of CloudWatch Logs Insights results."""
-    properties = {
-        "title": title,
-        "region": "",
-        "view": "table",
-        "query": f"SOURCE '{group}' | {query}",
-    }
+    properties = {"title": title, "region": "", "view": "table", "query": f"SOURCE '{group}' | {query}"}
     return Widget("log", properties, height=8)
 
 
@@ -190,10 +185,7 @@ def request_lines(monitored: Monitored, names: Sequence[tuple[str, str]], statis
 
 
 def latency_lines(
-    monitored: Monitored,
-    metric: str,
-    *,
-    statistics: Sequence[str] = PERCENTILES,
+    monitored: Monitored, metric: str, *, statistics: Sequence[str] = PERCENTILES
 ) -> Iterator[Line]:
     """Yield latency percentiles per variant, in milliseconds."""
     for index, variant in enumerate(monitored.variants):

@@ -147,9 +147,7 @@ def _previews_are_bounded(
 
 
 def _previews_publish_separately(
-    document: Document[DeliverySpec],
-    sample: EnvironmentSpec,
-    environments: Iterable[EnvironmentSpec | None],
+    document: Document[DeliverySpec], sample: EnvironmentSpec, environments: Iterable[EnvironmentSpec | None]
 ) -> Iterator[FileViolation]:
     """Check that previews cannot overwrite assets of the next deployment."""
     sharing = [spec.name for spec in environments if spec and spec.bootstrap == sample.bootstrap]

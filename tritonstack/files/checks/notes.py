@@ -15,11 +15,7 @@ from tritonstack.files.endpoint.rules import copies_per_machine
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.records.locks import Lock, PlacedEntry, entries_of
-from tritonstack.files.scaffold.model_files import (
-    PLACEHOLDER_IMAGE,
-    PLACEHOLDERS,
-    placeholder_image,
-)
+from tritonstack.files.scaffold.model_files import PLACEHOLDER_IMAGE, PLACEHOLDERS, placeholder_image
 
 # Warnings about valid environments: what may fail at AWS, although no rule forbids it.
 

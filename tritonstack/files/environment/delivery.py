@@ -15,14 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from tritonstack.base.error_kinds import InvalidValueError, MissingReferenceError, NotApplicableError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import (
-    Choice,
-    Document,
-    Record,
-    check_distinct,
-    load_document,
-    raise_violations,
-)
+from tritonstack.base.yaml import Choice, Document, Record, check_distinct, load_document, raise_violations
 from tritonstack.facts.region_features import ConfirmedFeatures
 from tritonstack.files.environment.environment import AccountId, PolicyName, RegionName
 from tritonstack.files.environment.tags import Lifetime

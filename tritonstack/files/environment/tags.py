@@ -104,8 +104,7 @@ def parse_moment(text: str) -> datetime:
         return datetime.strptime(text, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
         raise LifetimeError(
-            f"invalid `expires` time {text!r}",
-            remedy="write a UTC time such as 2026-11-22T08:30:00Z",
+            f"invalid `expires` time {text!r}", remedy="write a UTC time such as 2026-11-22T08:30:00Z"
         ) from None
 
 

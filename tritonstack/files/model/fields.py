@@ -12,13 +12,7 @@ from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record
 from tritonstack.facts.datatypes import DatatypeName
 from tritonstack.files.model.inputs import AnyTestInput
-from tritonstack.files.model.recipes import (
-    GenerationRecipe,
-    Layout,
-    PythonRecipe,
-    Recipe,
-    VllmRecipe,
-)
+from tritonstack.files.model.recipes import GenerationRecipe, Layout, PythonRecipe, Recipe, VllmRecipe
 from tritonstack.files.model.tensorrt import TensorRT
 from tritonstack.files.model.tolerance import ModelTolerance, Precision, PrecisionOption
 from tritonstack.files.model.triton_options import Batching, TritonOptions

@@ -22,15 +22,7 @@ from tritonstack.files.environment.builds import GpuMachine, runs_processing_job
 from tritonstack.files.environment.environment import EnvironmentSpec
 
 GPU_REGIONS = frozenset(
-    {
-        "ap-northeast-1",
-        "ap-southeast-2",
-        "eu-central-1",
-        "eu-west-1",
-        "us-east-1",
-        "us-east-2",
-        "us-west-2",
-    }
+    {"ap-northeast-1", "ap-southeast-2", "eu-central-1", "eu-west-1", "us-east-1", "us-east-2", "us-west-2"}
 )
 """Regions where CodeBuild offers GPU machines."""
 

@@ -139,13 +139,7 @@ def _builds(spec: EnvironmentSpec) -> Iterator[Quota]:
         yield Quota(service, name, most, (f"builds of {', '.join(sorted(names))}", *less))
 
 
-_SIZES = {
-    "SMALL": "Small",
-    "MEDIUM": "Medium",
-    "LARGE": "Large",
-    "XLARGE": "XLarge",
-    "2XLARGE": "2XLarge",
-}
+_SIZES = {"SMALL": "Small", "MEDIUM": "Medium", "LARGE": "Large", "XLARGE": "XLarge", "2XLARGE": "2XLarge"}
 
 
 def _codebuild_quota(compute_type: str, *, gpu: bool) -> str:

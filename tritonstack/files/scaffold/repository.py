@@ -142,8 +142,7 @@ def pin_this_version(project: Project) -> PinChange:
     previous = _PIN.search(text)
     if previous is None:
         raise NotApplicableError(
-            f"{file.name}: no line pins tritonstack",
-            remedy=f"add the line `tritonstack[cdk,cli]=={version}`",
+            f"{file.name}: no line pins tritonstack", remedy=f"add the line `tritonstack[cdk,cli]=={version}`"
         )
     texts = _locks()
     if _NAMES_CONSTRAINTS.search(text):
