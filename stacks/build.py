@@ -15,7 +15,7 @@ from tritonstack.constructs.builds.build_grants import read_source
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
 from tritonstack.constructs.builds.builds import BuildSource, ImageBuilds, ModelBuilds
-from tritonstack.constructs.data.log_group import log_group
+from tritonstack.constructs.data.stored_values import log_group
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.files.model.build_permissions import BuildPermissions, permissions_of
 from tritonstack.files.project.build_machines import (

@@ -20,6 +20,7 @@ from tritonstack.constructs.builds.build_grants import push_images
 from tritonstack.constructs.delivery import delivery_grants as grants
 from tritonstack.constructs.delivery import preview_grants
 from tritonstack.constructs.delivery.bounds import Bounds, DeliveryBounds, RoleBounds
+from tritonstack.constructs.delivery.delivery_grants import PromotionReader, reading_grants, resuming_grants
 from tritonstack.constructs.delivery.execution_policy import (
     execution_grants,
     execution_policies,
@@ -32,17 +33,13 @@ from tritonstack.constructs.delivery.github_trust import (
     provider_arn,
     role_trust,
 )
-from tritonstack.constructs.delivery.promotion_reader import PromotionReader, reading_grants, resuming_grants
-from tritonstack.constructs.iam.granted_role import GrantedRole, explain_pattern
+from tritonstack.constructs.iam.granted_role import GrantedRole, ServiceRole, explain_pattern
 from tritonstack.constructs.iam.grants import AwsScope, Grant
-from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.facts.bootstrap import BootstrapRole
 from tritonstack.files.environment.delivery import DeliverySpec, require_delivery
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.loading import ProjectFiles, sample_instance
-
-# Collect what the delivery roles of one environment are created from.
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,6 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.locks import LockedArtifact
 from tritonstack.files.records.manifests import ARCHIVE_NAME
 
-# Compute disk sizes and startup timeouts from artifact sizes.
-
-
 LARGEST_VOLUME_GB = 512
 _SMALLEST_VOLUME_GB = 30
 _SPARE_GB = 10

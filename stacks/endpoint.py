@@ -16,7 +16,7 @@ from tritonstack.constructs.endpoint.published_targets import PublishedTargets
 from tritonstack.constructs.endpoint.triton_endpoint import TritonEndpoint
 from tritonstack.constructs.endpoint.triton_model import TritonModel
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
-from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.model_data import ModelNetwork, ModelPrefix
 from tritonstack.files.endpoint.endpoint import MAIN
 from tritonstack.files.environment.environment import EnvironmentSpec

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.data.shared_value import SharedValue
+from tritonstack.constructs.data.stored_values import SharedValue
 from tritonstack.files.environment.environment import EnvironmentSpec
 
 

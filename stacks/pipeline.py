@@ -25,8 +25,13 @@ from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
 from tritonstack.constructs.delivery import pipeline as steps
-from tritonstack.constructs.delivery.pipeline import PipelineResources, PipelineRoles, PipelineStore, StepRole
-from tritonstack.constructs.delivery.scheduled_reaping import ScheduledReaping
+from tritonstack.constructs.delivery.pipeline import (
+    PipelineResources,
+    PipelineRoles,
+    PipelineStore,
+    ScheduledReaping,
+    StepRole,
+)
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.files.checks.regions import region_violations, region_warnings
 from tritonstack.files.environment.delivery import DeliverySpec, PipelineDelivery, require_delivery

@@ -11,8 +11,7 @@ from tests.files.one_endpoint import environment
 from tests.projects import MODEL
 from tritonstack.base.error_kinds import ChangedSourceError
 from tritonstack.base.yaml import load_document
-from tritonstack.files.checks.notes import environment_warnings
-from tritonstack.files.checks.sources import source_warnings
+from tritonstack.files.checks.notes import environment_warnings, source_warnings
 from tritonstack.files.loading import load_workspace
 from tritonstack.files.model.model import ModelSpec
 

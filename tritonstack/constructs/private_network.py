@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from tritonstack.constructs.data.log_group import log_group
+from tritonstack.constructs.data.stored_values import log_group
 from tritonstack.constructs.iam.granted_role import explain_wildcard, policy_document
 from tritonstack.constructs.iam.grants import AwsScope, iam_actions
 
@@ -127,9 +127,6 @@ class NetworkGuards(Construct):
             source_security_group_id=self.endpoints_group_id,
             description="endpoints of this environment",
         )
-
-
-# Create the flow log of a VPC.
 
 
 RETENTION_DAYS = 365

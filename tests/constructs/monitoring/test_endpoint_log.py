@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
+from tritonstack.constructs.monitoring.monitored import FILTER_PATTERNS, LogCount
 
 NO_GPU = 'E1121 15:11:34.260393 2 server.cc:241] "CudaDriverHelper has not been initialized."'
 FAILED_INSTANCE = (

@@ -13,7 +13,7 @@ from tests.sample_templates import (
     sample_template,
     sample_templates,
 )
-from tritonstack.constructs.iam.service_role import NAMES_NO_SOURCE
+from tritonstack.constructs.iam.granted_role import NAMES_NO_SOURCE
 
 STATEFUL = {"AWS::S3::Bucket", "AWS::KMS::Key", "AWS::Logs::LogGroup", "AWS::ECR::Repository"}
 

@@ -18,9 +18,9 @@ from tritonstack.constructs.builds.build_grants import (
     read_sources,
     write_build_log,
 )
-from tritonstack.constructs.data.shared_value import SharedValue
+from tritonstack.constructs.data.stored_values import SharedValue
+from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, Conditions, Grant, write_log
-from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.files.model.build_permissions import BuildPermissions
 from tritonstack.files.project.build_machines import BuildMachine, CodeBuildMachine, ProcessingMachine
 

@@ -16,8 +16,8 @@ from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import IGNORED, IGNORED_SUFFIXES
 from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
 from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
+from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
-from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.files.project.build_machines import IMAGE_BUILD_SIZE, CodeBuildMachine
 from tritonstack.files.project.custom_images import OwnImage
 
@@ -84,9 +84,6 @@ class ModelBuilds(Construct):
             )
 
 
-# The files that builds in the account read, as one archive named by its content.
-
-
 PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
 """Where model_build and tritonstack are installed: the source tree, or site-packages."""
 BUILD_CODE_FILES = (*BUILD_CODE, "tritonstack/__init__.py")
@@ -140,9 +137,6 @@ def build_files(project: Project) -> Iterator[tuple[str, Path]]:
         yield f"containers/{name}", source.resolve()
     for name in BUILD_CODE_FILES:
         yield name, PACKAGES / name
-
-
-# Create the CodeBuild project that builds the project's own container images.
 
 
 _STANDARD_IMAGE = "aws/codebuild/standard:7.0"

@@ -19,8 +19,6 @@ from tritonstack.base.naming import MODELS, SUPERSEDED_TAG
 from tritonstack.constructs.iam.grants import AwsScope, iam_actions
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
-# Create the environment's KMS key for artifacts, data, images, volumes, logs, and alarm messages.
-
 
 class EncryptionKey(Construct):
     """Create a customer-managed key with yearly rotation and an alias.

@@ -23,9 +23,6 @@ from tritonstack.constructs.iam.granted_role import explain_pattern, explain_wil
 from tritonstack.constructs.iam.grants import AwsScope, Grant, allow, use_key_through_s3
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
-# The permissions boundary of the delivery roles: actions that they can never perform.
-
-
 _CHANGES_OF_RIGHTS = [
     f"iam:{verb}*"
     for verb in ("Add", "Attach", "Create", "Delete", "Detach", "Put", "Remove", "Set", "Update", "Upload")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -17,16 +18,13 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.builds.build_grants import write_build_log
+from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
 from tritonstack.constructs.data.buckets import EncryptionKey, abort_incomplete_uploads, private_bucket
 from tritonstack.constructs.delivery.delivery_grants import assume_roles
-from tritonstack.constructs.iam.granted_role import GrantedRole
+from tritonstack.constructs.iam.granted_role import GrantedRole, ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, Grant, allow
-from tritonstack.constructs.iam.service_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.files.environment.environment import EnvironmentSpec
-
-# IAM roles of the pipeline and its steps, with explicit policies: the CDK adds no permissions.
-
 
 _HANDED = "objects that steps pass on; CodePipeline names them after its executions"
 
@@ -248,9 +246,6 @@ def _with_locks(
     return PipelineStep(name, use_role(aws, spec, duty), (_TAKE_LOCKS, command))
 
 
-# Create the pipeline's bucket, log group, and key.
-
-
 _KEPT_DAYS = 30
 
 
@@ -313,3 +308,52 @@ class PipelineStore(Construct):
         )
         skip_check(bucket, "CKV_AWS_18", because=because)
         return bucket
+
+
+class ScheduledReaping(Construct):
+    """Create a rule that starts a build, which runs `tritonstack reap`."""
+
+    def __init__(  # noqa: PLR0913  seven parameters are the limit of a construct, beside scope and id
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        every_hours: int,
+        commands: Sequence[str],
+        role: GrantedRole,
+        image: str,
+        runtimes: Mapping[str, str],
+        settings: BuildSettings,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        phases = {"install": {"runtime-versions": runtimes}, "build": {"commands": list(commands)}}
+        self.project = build_project(
+            self,
+            task=BuildTask(
+                name=name,
+                description="Destroys expired environments",
+                role=role,
+                buildspec={"version": "0.2", "phases": phases},
+                log_stream="reap",
+            ),
+            machine=BuildMachine("LINUX_CONTAINER", "BUILD_GENERAL1_MEDIUM", image, privileged=None),
+            settings=settings,
+        )
+        clock = ServiceRole(
+            self,
+            "Clock",
+            assumed_by={"events.amazonaws.com": None},
+            description="IAM role for the EventBridge rule that starts the clean-up",
+            policy_name="start-clean-up",
+        )
+        clock.allow([allow("codebuild: StartBuild", self.project.attr_arn)])
+        rule = events.CfnRule(
+            self,
+            "Rule",
+            name=name,
+            description="Starts the clean-up of expired environments",
+            schedule_expression=f"rate({every_hours} {'hour' if every_hours == 1 else 'hours'})",
+            targets=[events.CfnRule.TargetProperty(id="reap", arn=self.project.attr_arn, role_arn=clock.arn)],
+        )
+        rule.node.add_dependency(clock.policy)

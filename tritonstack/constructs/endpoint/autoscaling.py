@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct, IDependable
 
-from tritonstack.constructs.endpoint.number_parameter import number_parameter
+from tritonstack.constructs.data.stored_values import number_parameter
 from tritonstack.constructs.endpoint.scaling_plan import (
     ScalingPlan,
     ScheduledLimits,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from tritonstack.constructs.endpoint.number_parameter import number_parameter
+from tritonstack.constructs.data.stored_values import number_parameter
 from tritonstack.constructs.endpoint.rollouts import Component, component_deployment
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
 from tritonstack.files.endpoint.endpoint import Components, ServingOptions

@@ -19,7 +19,7 @@ from constructs import Construct
 from tritonstack.base import naming
 from tritonstack.base.error_kinds import ConstructError
 from tritonstack.constructs.iam import grants
-from tritonstack.constructs.iam.service_role import ServiceRole
+from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.iam.skipped_checks import skip_check
 from tritonstack.constructs.model_data import (
     ModelArchive,

@@ -16,16 +16,17 @@ from typing import Any, Literal
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.monitored import (
     MICROSECONDS_PER_MS,
+    LogCount,
     Monitored,
     MonitoredVariant,
     Series,
     copy_metric,
+    log_count,
     machine_metric,
     queue_metric,
     request_metric,
     traffic,
 )
-from tritonstack.constructs.monitoring.triton_log import LogCount, log_count
 from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack.files.endpoint.rollouts import AlarmId
 

@@ -28,9 +28,6 @@ from tritonstack.constructs.monitoring.monitored import (
 from tritonstack.files.endpoint.endpoint import Alarms
 from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling
 
-# Create a CloudWatch alarm from its plan.
-
-
 _STATISTICS = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
 
 

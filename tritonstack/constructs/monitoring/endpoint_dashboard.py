@@ -13,15 +13,17 @@ from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.constructs.monitoring import widgets as charts
 from tritonstack.constructs.monitoring.endpoint_alarms import EndpointAlarms
 from tritonstack.constructs.monitoring.monitored import (
+    ERROR_LINES,
     MICROSECONDS_PER_MS,
+    LogCount,
     Monitored,
     MonitoredVariant,
     Series,
+    log_count,
     machine_metric,
     queue_metric,
     request_metric,
 )
-from tritonstack.constructs.monitoring.triton_log import ERROR_LINES, LogCount, log_count
 from tritonstack.constructs.monitoring.widgets import (
     Annotation,
     Line,

@@ -6,9 +6,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from tritonstack.constructs.data.log_group import log_group
-from tritonstack.constructs.monitoring.monitored import Monitored
-from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, log_count
+from tritonstack.constructs.data.stored_values import log_group
+from tritonstack.constructs.monitoring.monitored import FILTER_PATTERNS, Monitored, log_count
 
 
 class EndpointLog(Construct):

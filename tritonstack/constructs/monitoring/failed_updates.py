@@ -19,8 +19,6 @@ from constructs import Construct
 
 from tritonstack.constructs.iam.grants import AwsScope
 
-# Create the SNS topic for all alarms and failed endpoint updates of an environment.
-
 
 class AlarmTopic(Construct):
     """Create an encrypted topic for the alarms and the EventBridge rules with a given name prefix."""

@@ -163,9 +163,6 @@ def _located(properties: Mapping[str, Any], location: AwsScope) -> dict[str, Any
     return located
 
 
-# Chart lines for one endpoint, one line per variant and metric.
-
-
 PERCENTILES = ("p50", "p90", "p99")
 _MINUTES_PER_HOUR = 60
 

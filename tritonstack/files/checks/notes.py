@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from tritonstack.base.error_kinds import InstanceTypeError, UnavailableOptionError
+from tritonstack.base.error_kinds import ChangedSourceError, InstanceTypeError, UnavailableOptionError
 from tritonstack.base.errors import FileViolation, shown_path
 from tritonstack.base.files import short_digest
 from tritonstack.base.yaml import Document
@@ -16,9 +17,6 @@ from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.records.locks import Lock, PlacedEntry, entries_of
 from tritonstack.files.scaffold.model_files import PLACEHOLDER_IMAGE, PLACEHOLDERS, placeholder_image
-
-# Warnings about valid environments: what may fail at AWS, although no rule forbids it.
-
 
 _Environment = Document[EnvironmentSpec]
 
@@ -120,3 +118,24 @@ def placeholder_note(model: Document[ModelSpec]) -> str | None:
 def _described(placed: PlacedEntry) -> str:
     kind, name, _ = placed.path
     return f"{'image ' if kind == 'images' else ''}{name} {short_digest(placed.entry.digest)}"
+
+
+_HUB = "hf://"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def source_warnings(document: Document[ModelSpec]) -> list[FileViolation]:
+    """Return a warning if the source names a branch, a tag, or a short commit on the Hub."""
+    source = document.record.source or ""
+    revision = source.rpartition("@")[2]
+    if not source.startswith(_HUB) or _COMMIT.fullmatch(revision):
+        return []
+    return [
+        document.violation(
+            ChangedSourceError,
+            ("source",),
+            f"{revision!r} is not a full commit hash: if it moves, the locked artifact stays as it is, and "
+            "another machine can build other weights",
+            "write the 40 hexadecimal digits of the commit, from the model's page on the Hub",
+        )
+    ]

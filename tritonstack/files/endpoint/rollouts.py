@@ -122,9 +122,6 @@ def longest_rollout_s(rollout: AllAtOnce | Canary | Linear | Rolling, *, startin
     return max(_SHORTEST_ROLLOUT_S, min(seconds, LONGEST_ROLLOUT_S))
 
 
-# Alarm thresholds of an endpoint.
-
-
 class Alarms(Record):
     """Alarm thresholds. Alarms stay OK without traffic; `null` omits an alarm."""
 

@@ -188,9 +188,6 @@ def _gpus(instance: InstanceType) -> str:
     return f"one {gpu}" if instance.gpus == 1 else f"{instance.gpus} {gpu}s"
 
 
-# Rules for rollouts: instance counts, variants, and alarms limit the strategies.
-
-
 _MOST_ROLLBACK_ALARMS = 10
 
 
@@ -286,9 +283,6 @@ def _missing(endpoint: RuledEndpoint, alarm: AlarmId) -> str | None:
     if endpoint.options.alarms.threshold(alarm) is None:
         return f"alarms.{FIELDS[alarm]} is null or not given"
     return None
-
-
-# Rules for scaling: metrics and minimums, given the endpoint's mode and hardware.
 
 
 _ANSWERED_AT_ONCE = ("invocations_per_instance", "concurrent_requests_per_model")

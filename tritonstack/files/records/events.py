@@ -16,9 +16,6 @@ from tritonstack.base.yaml import Record
 from tritonstack.facts.targets import TargetText
 from tritonstack.files.records.manifests import Digest
 
-# Load tests as events record them: what was sent to an endpoint, and what its callers got.
-
-
 Measured = Annotated[float, Field(ge=0)]
 
 

@@ -24,8 +24,7 @@ from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Choice, Record
 from tritonstack.facts.datatypes import DatatypeName
 from tritonstack.files.model.tolerance import Tolerance
-from tritonstack.files.records.json_records import parse_record
-from tritonstack.files.records.manifests import Digest
+from tritonstack.files.records.manifests import Digest, parse_record
 
 EXAMPLES_NAME = "examples.json"
 
@@ -124,9 +123,6 @@ def parse_examples(text: str | bytes, *, origin: str | Path) -> Examples:
         failure="holds no examples",
         remedy="rebuild the model with `tritonstack build`",
     )
-
-
-# Convert example tensors to arrays and back, exactly and compactly.
 
 
 Array = NDArray[Any]

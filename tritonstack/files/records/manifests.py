@@ -8,16 +8,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from tritonstack.base.error_kinds import DamagedArtifactError
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record
 from tritonstack.facts.datatypes import ELEMENT_BYTES, DatatypeName
 from tritonstack.facts.targets import TargetText
 from tritonstack.files.model.tolerance import Precision, Tolerance
-from tritonstack.files.records.json_records import parse_record
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+def parse_record(
+    record_type: type[RecordT], text: str | bytes, *, origin: str | Path, failure: str, remedy: str
+) -> RecordT:
+    """Parse a record; errors combine `origin`, `failure`, and the reason."""
+    try:
+        return record_type.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise DamagedArtifactError(
+            f"{origin} {failure} of this version: {field}: {first['msg']}", remedy=remedy
+        ) from None
+
 
 ARCHIVE_NAME = "model.tar.gz"
 MANIFEST_NAME = "manifest.json"

@@ -13,9 +13,6 @@ from tritonstack.base.error_kinds import NameInUseError, NotApplicableError
 from tritonstack.base.yaml import Record, TextualDumper, load_yaml
 from tritonstack.files.scaffold.yaml_edits import ComposedText, compose_text
 
-# Insert an endpoint into the text of an environment file, and keep its comments and line endings.
-
-
 _KEY = "endpoints"
 _STEP = "  "
 

@@ -18,9 +18,6 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.errors import FileViolation, InvalidFilesError
 from tritonstack.base.yaml import TextualDumper, field_text, load_yaml, nearest_line, parse_yaml
 
-# Where the parts of a YAML text are: nodes, the ends of blocks, and comments.
-
-
 _COMMENT = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
 
 

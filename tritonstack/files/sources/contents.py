@@ -20,9 +20,6 @@ from tritonstack.files.sources.safetensors_header import header_violation
 from tritonstack.files.sources.source_selection import file_selection
 from tritonstack.files.sources.unread_parts import unread_violations
 
-# Find calls of other models in the code of Python models.
-
-
 REQUEST, NAME = "InferenceRequest", "model_name"
 
 
@@ -70,9 +67,6 @@ def _last_name(function: ast.expr) -> str | None:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else None
-
-
-# Parse requirements files of Python models, without the package index.
 
 
 _PINNED = re.compile(

@@ -25,9 +25,6 @@ from tritonstack.files.model.model import ModelSpec
 from tritonstack.files.model.recipes import PythonRecipe
 from tritonstack.files.sources.model_files import CODE_SUFFIX, ModelFiles, model_files
 
-# SHA-256 of files. Digests of large files are kept while the files are unchanged.
-
-
 KEPT_FROM_BYTES = 4 * 1024**2
 SETTLED_NS = 2 * 10**9
 """A file that changed more recently than this may change again without a newer time stamp."""

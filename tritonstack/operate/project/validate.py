@@ -14,11 +14,11 @@ from tritonstack.files.checks.compatibility import unbuilt
 from tritonstack.files.checks.notes import (
     environment_warnings,
     placeholder_note,
+    source_warnings,
     unpriced_note,
     unpromoted_note,
 )
 from tritonstack.files.checks.regions import region_warnings
-from tritonstack.files.checks.sources import source_warnings
 from tritonstack.files.environment.delivery import DeliverySpec, load_delivery
 from tritonstack.files.environment.environment import shared_bootstraps
 from tritonstack.files.loading import ProjectFiles

@@ -16,7 +16,6 @@ from tritonstack.base.naming import EVENTS
 from tritonstack.facts.conditional_writes import CONFLICT_CODES, INTERFERED_CODES
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event, EventKind, TouchedArtifact, TouchedImage
-from tritonstack.files.records.json_records import parse_record
 from tritonstack.files.records.locks import (
     Built,
     ImageKind,
@@ -26,7 +25,7 @@ from tritonstack.files.records.locks import (
     RolledBack,
     image_kind,
 )
-from tritonstack.files.records.manifests import Manifest
+from tritonstack.files.records.manifests import Manifest, parse_record
 from tritonstack.operate.shared.aws import Cloud, list_if_present
 from tritonstack.operate.shared.checkout import Checkout
 from tritonstack.operate.shared.revisions import Revision, build_revision_of, revision_of

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tritonstack.constructs.monitoring.triton_log import FILTER_PATTERNS, LogCount
+from tritonstack.constructs.monitoring.monitored import FILTER_PATTERNS, LogCount
 from tritonstack_local.cloudwatch.logs import PatternError, parse_pattern
 
 
