@@ -13,8 +13,8 @@ from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
 from tritonstack.constructs.builds.build_grants import read_source
 from tritonstack.constructs.builds.build_project import BuildSettings, Source
-from tritonstack.constructs.builds.build_roles import BuildLocation, BuildRoles
-from tritonstack.constructs.builds.builds import BuildSource, ImageBuilds, ModelBuilds
+from tritonstack.constructs.builds.build_roles import BuildLocation, build_roles
+from tritonstack.constructs.builds.builds import BuildSource, image_builds, model_builds
 from tritonstack.constructs.data.stored_values import log_group
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.files.model.build_permissions import BuildPermissions, permissions_of
@@ -63,7 +63,7 @@ class BuildStack(EnvironmentStack):
         images = _images(workspace, machines)
         run_by_endpoints = endpoint_images(workspace.project, environment)
         if images or run_by_endpoints:
-            ImageBuilds(
+            image_builds(
                 self,
                 "Images",
                 name=naming.image_project_name(base),
@@ -103,10 +103,10 @@ class BuildStack(EnvironmentStack):
                 *pull_image(aws, next(iter(images.values())).uri),
             ],
         )
-        role = BuildRoles(self, "Jobs", place=place, models=_reaches(workspace)).shared
+        role = build_roles(self, "Jobs", place=place, models=_reaches(workspace))
         codebuild_machines = [machine for machine in machines if isinstance(machine, CodeBuildMachine)]
         if codebuild_machines:
-            ModelBuilds(
+            model_builds(
                 self,
                 "Models",
                 machines=codebuild_machines,

@@ -19,8 +19,8 @@ from tritonstack.base.paths import Project
 from tritonstack.constructs.builds.build_grants import push_images
 from tritonstack.constructs.delivery import delivery_grants as grants
 from tritonstack.constructs.delivery import preview_grants
-from tritonstack.constructs.delivery.bounds import Bounds, DeliveryBounds, RoleBounds
-from tritonstack.constructs.delivery.delivery_grants import PromotionReader, reading_grants, resuming_grants
+from tritonstack.constructs.delivery.bounds import Bounds, DeliveryBounds, role_bounds
+from tritonstack.constructs.delivery.delivery_grants import promotion_reader, reading_grants, resuming_grants
 from tritonstack.constructs.delivery.execution_policy import (
     execution_grants,
     execution_policies,
@@ -28,7 +28,7 @@ from tritonstack.constructs.delivery.execution_policy import (
     scaling_role_arn,
 )
 from tritonstack.constructs.delivery.github_trust import (
-    GithubProvider,
+    github_provider,
     github_trust,
     provider_arn,
     role_trust,
@@ -142,7 +142,7 @@ class DeliveryStack(cdk.Stack):
         self._provider = provider_arn(partition=self._home.partition, account=spec.account)
         self._first: list[Construct] = []
         if target.makes_provider:
-            self._first.append(GithubProvider(self, "Github"))
+            self._first.append(github_provider(self, "Github"))
         roles = [*self._duties(), *self._previews()]
         self._reader()
         policies = [policy.ref for policy in execution_policies(self, environment=spec)]
@@ -177,7 +177,7 @@ class DeliveryStack(cdk.Stack):
         patterns = self._named_previews(preview)
         boundary = str(preview.permissions_boundary)
         if boundary == naming.preview_boundary_name(self._target.base):
-            RoleBounds(
+            role_bounds(
                 self,
                 "PreviewBounds",
                 name=boundary,
@@ -329,10 +329,10 @@ class DeliveryStack(cdk.Stack):
         if not accounts:
             return
         key = self._home.any_key
-        reader = PromotionReader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
+        reader = promotion_reader(self, "Promotion", environment=spec, key_arn=key, accounts=sorted(accounts))
         explain_pattern(reader, key, because="the condition next to it names this environment's buckets")
         skip_check(
-            reader.node.find_child("Reader").node.find_child("Role"),
+            reader.node.find_child("Role"),
             "CKV_AWS_61",
             because="the other account's policies decide which of its roles may read what it promotes",
         )

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from tritonstack.base import naming
-from tritonstack.constructs.data.stored_values import SharedValue
+from tritonstack.constructs.data.stored_values import share_value
 from tritonstack.files.environment.environment import EnvironmentSpec
 
 
@@ -52,7 +52,7 @@ class EnvironmentStack(cdk.Stack):
     def share(self, logical_id: str, *, name: str, value: str | Sequence[str], description: str) -> None:
         """Publish a value to the other stacks of this environment."""
         parameter = naming.parameter_name(self._environment.base, name)
-        SharedValue(self, logical_id, name=parameter, value=value, description=description)
+        share_value(self, logical_id, name=parameter, value=value, description=description)
 
     def shared_value(self, logical_id: str, *, name: str) -> str:
         """Return the id that another stack of this environment published (names: tritonstack.base.naming).

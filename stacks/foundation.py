@@ -8,12 +8,17 @@ from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
-from tritonstack.constructs.builds.image_repository import ImageRepository
-from tritonstack.constructs.data.buckets import EncryptionKey, access_log, artifact_bucket, data_bucket
-from tritonstack.constructs.delivery.bounds import RoleBounds
+from tritonstack.constructs.data.buckets import (
+    access_log,
+    artifact_bucket,
+    data_bucket,
+    encryption_key,
+    image_repository,
+)
+from tritonstack.constructs.delivery.bounds import role_bounds
 from tritonstack.constructs.delivery.delivery_grants import NamePatterns
 from tritonstack.constructs.iam.grants import AwsScope
-from tritonstack.constructs.monitoring.failed_updates import AlarmTopic, FailedUpdates
+from tritonstack.constructs.monitoring.failed_updates import alarm_topic, report_failures
 from tritonstack.files.endpoint.endpoint import ServingOptions
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.templates import Instance
@@ -53,7 +58,7 @@ class FoundationStack(EnvironmentStack):
         """Create the permissions boundary. Only an administrator can change it, so it does not depend on
         models or endpoints."""
         aws = AwsScope.of(self)
-        RoleBounds(
+        role_bounds(
             self,
             "Boundary",
             name=environment.roles_boundary,
@@ -66,7 +71,7 @@ class FoundationStack(EnvironmentStack):
 
     def _key(self, environment: EnvironmentSpec) -> kms.Key:
         base = environment.base
-        key = EncryptionKey(
+        key = encryption_key(
             self,
             "Encryption",
             alias=naming.key_alias(base),
@@ -77,7 +82,7 @@ class FoundationStack(EnvironmentStack):
                 naming.flow_log_group(base),
                 naming.build_log_group(base),
             ],
-        ).key
+        )
         self.share(
             "KeyParameter",
             name=naming.KEY_PARAMETER,
@@ -112,37 +117,20 @@ class FoundationStack(EnvironmentStack):
     def _images(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
         purposes = {"serving": "Repository of serving images", "builder": "Repository of build images"}
         for image, purpose in purposes.items():
-            repository = ImageRepository(
+            uri = image_repository(
                 self,
                 f"{image.capitalize()}Image",
                 name=naming.image_repository_name(environment.base, image),
                 key=key,
                 removal=self.removal,
             )
-            self.output(f"{image.capitalize()}Repository", value=repository.uri, description=purpose)
+            self.output(f"{image.capitalize()}Repository", value=uri, description=purpose)
 
     def _alarms(self, environment: EnvironmentSpec, key: kms.IKey) -> None:
         base = environment.base
-        alarms = AlarmTopic(
-            self,
-            "Alarms",
-            name=naming.alarm_topic_name(base),
-            key=key,
-            prefix=f"{base}-",
-            emails=environment.alarm_emails,
-        )
-        FailedUpdates(
-            self,
-            "FailedUpdates",
-            name=naming.failed_updates_rule_name(base),
-            endpoint_prefix=f"{base}-",
-            stacks_name=naming.failed_deployments_rule_name(base),
-            stack_prefix=naming.endpoint_stack_name(base, ""),
-            topic_arn=alarms.topic.topic_arn,
-        )
-        self.output(
-            "AlarmTopic", value=alarms.topic.topic_arn, description=("SNS topic for alarm notifications")
-        )
+        arn = alarm_topic(self, "Alarms", base=base, key=key, emails=environment.alarm_emails).topic_arn
+        report_failures(self, "FailedUpdates", base=base, topic_arn=arn)
+        self.output("AlarmTopic", value=arn, description="SNS topic for alarm notifications")
 
 
 def _expiry_days(environment: EnvironmentSpec) -> dict[str, int]:

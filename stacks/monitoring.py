@@ -7,7 +7,7 @@ from constructs import Construct
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
 from tritonstack.constructs.monitoring.alarm_plan import endpoint_alarms
-from tritonstack.constructs.monitoring.environment_dashboard import DashboardEndpoint, EnvironmentDashboard
+from tritonstack.constructs.monitoring.environment_dashboard import DashboardEndpoint, environment_dashboard
 from tritonstack.constructs.monitoring.monitored import monitored_endpoint
 from tritonstack.files.environment.environment import EnvironmentSpec
 
@@ -23,10 +23,8 @@ class MonitoringStack(EnvironmentStack):
             environment=environment,
         )
         endpoints = [_dashboard_endpoint(environment, name) for name in sorted(environment.endpoints)]
-        dashboard = EnvironmentDashboard(self, "Overview", base=environment.base, endpoints=endpoints)
-        self.output(
-            "Dashboard", value=", ".join(dashboard.names), description=("Name of the CloudWatch dashboard")
-        )
+        names = environment_dashboard(self, "Overview", base=environment.base, endpoints=endpoints)
+        self.output("Dashboard", value=", ".join(names), description="Name of the CloudWatch dashboard")
 
 
 def _dashboard_endpoint(environment: EnvironmentSpec, name: str) -> DashboardEndpoint:

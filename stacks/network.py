@@ -6,7 +6,7 @@ from constructs import Construct
 
 from stacks.environment_stack import EnvironmentStack
 from tritonstack.base import naming
-from tritonstack.constructs.private_network import FlowLog, NetworkGuards, PrivateNetwork, ServiceAccess
+from tritonstack.constructs.private_network import NetworkGuards, PrivateNetwork, flow_log, service_access
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.network import NewVpc
 
@@ -25,14 +25,14 @@ class NetworkStack(EnvironmentStack):
         zones = vpc.availability_zone_ids or vpc.availability_zones
         network = PrivateNetwork(self, "Network", name=base, cidr=vpc.cidr, zones=zones)
         guards = NetworkGuards(self, "Guards", name=base, vpc_id=network.vpc_id)
-        ServiceAccess(
+        service_access(
             self,
             "Services",
             network=network,
             buckets=[environment.artifact_bucket, environment.data_bucket],
             security_group_id=guards.services_group_id,
         )
-        FlowLog(
+        flow_log(
             self,
             "Traffic",
             name=naming.flow_log_group(base),

@@ -23,23 +23,20 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.errors import InvalidFilesError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project
-from tritonstack.constructs.builds.build_project import BuildSettings, Source
+from tritonstack.constructs.builds.build_project import STANDARD_IMAGE, BuildSettings, Source
 from tritonstack.constructs.delivery import pipeline as steps
 from tritonstack.constructs.delivery.pipeline import (
     PipelineResources,
     PipelineRoles,
     PipelineStore,
-    ScheduledReaping,
     StepRole,
+    schedule_reaping,
 )
 from tritonstack.constructs.iam.grants import AwsScope
 from tritonstack.files.checks.regions import region_violations, region_warnings
 from tritonstack.files.environment.delivery import DeliverySpec, PipelineDelivery, require_delivery
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.loading import ProjectFiles
-
-_IMAGE = "aws/codebuild/standard:7.0"
-_RUNTIMES = {"python": "3.12", "nodejs": "22"}
 
 
 @dataclass(frozen=True)
@@ -250,12 +247,12 @@ class PipelineStack(cdk.Stack):
     def _defaults(self) -> pipelines.CodeBuildOptions:
         return pipelines.CodeBuildOptions(
             build_environment=codebuild.BuildEnvironment(
-                build_image=codebuild.LinuxBuildImage.from_code_build_image_id(_IMAGE),
+                build_image=codebuild.LinuxBuildImage.from_code_build_image_id(STANDARD_IMAGE),
                 compute_type=codebuild.ComputeType.MEDIUM,
                 privileged=False,
             ),
             partial_build_spec=codebuild.BuildSpec.from_object(
-                {"version": "0.2", "phases": {"install": {"runtime-versions": _RUNTIMES}}}
+                {"version": "0.2", "phases": {"install": {"runtime-versions": steps.RUNTIMES}}}
             ),
             logging=codebuild.LoggingOptions(
                 cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self._store.log)
@@ -284,15 +281,13 @@ class PipelineStack(cdk.Stack):
         if previews is None:
             return
         beside = next(spec for spec in line.environments if spec.name == previews.environment)
-        ScheduledReaping(
+        schedule_reaping(
             self,
             "Reaping",
             name=f"{line.name}-reap",
             every_hours=line.pipeline.reap_every_hours,
             commands=[*line.setup, *steps.reap_commands(self._home, beside)],
             role=self._roles.step_role(_of("clean-up", beside)),
-            image=_IMAGE,
-            runtimes=_RUNTIMES,
             # A run that takes longer than its interval does not overlap with the next.
             settings=BuildSettings(
                 self._files(),

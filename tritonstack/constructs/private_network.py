@@ -132,74 +132,60 @@ class NetworkGuards(Construct):
 RETENTION_DAYS = 365
 
 
-class FlowLog(Construct):
+def flow_log(
+    scope: Construct, construct_id: str, *, name: str, vpc_id: str, key_arn: str, removal: cdk.RemovalPolicy
+) -> None:
     """Log all accepted and rejected connections to an encrypted log group, for a year."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        vpc_id: str,
-        key_arn: str,
-        removal: cdk.RemovalPolicy,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        group = log_group(self, name=name, retention_days=RETENTION_DAYS, key_arn=key_arn, removal=removal)
-        ec2.CfnFlowLog(
-            self,
-            "FlowLog",
-            resource_id=vpc_id,
-            resource_type="VPC",
-            traffic_type="ALL",
-            log_destination_type="cloud-watch-logs",
-            log_group_name=group,
-            deliver_logs_permission_arn=self._writer(name).attr_arn,
-        )
-
-    def _writer(self, group: str) -> iam.CfnRole:
-        aws = AwsScope.of(self)
-        streams, every_group = aws.arn("logs", f"log-group:{group}:*"), aws.arn("logs", "log-group:*")
-        # The actions that the service needs, limited to its log group; AWS's example allows all log groups.
-        allowed = {
-            ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"): streams,
-            ("logs:DescribeLogGroups",): every_group,
-        }
-        for pattern, reason in {
-            streams: "the log streams of this group; the service names them after network interfaces",
-            every_group: "the service lists all log groups to find its own; it reads names only",
-        }.items():
-            explain_wildcard(self, f"Resource::{pattern}", because=reason)
-        return iam.CfnRole(
-            self,
-            "Writer",
-            description="IAM role for VPC flow logs",
-            assume_role_policy_document=policy_document(
-                [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
-                        "Action": "sts:AssumeRole",
-                        "Condition": {
-                            "StringEquals": {"aws:SourceAccount": aws.account},
-                            "ArnLike": {"aws:SourceArn": aws.arn("ec2", "vpc-flow-log/*")},
-                        },
-                    }
-                ]
-            ),
-            policies=[
-                iam.CfnRole.PolicyProperty(
-                    policy_name="write",
-                    policy_document=policy_document(
-                        [
-                            {"Effect": "Allow", "Action": list(actions), "Resource": resource}
-                            for actions, resource in allowed.items()
-                        ]
-                    ),
-                )
-            ],
-        )
+    scope = Construct(scope, construct_id)
+    aws = AwsScope.of(scope)
+    group = log_group(scope, name=name, retention_days=RETENTION_DAYS, key_arn=key_arn, removal=removal)
+    streams, every_group = aws.arn("logs", f"log-group:{name}:*"), aws.arn("logs", "log-group:*")
+    for pattern, reason in {
+        streams: "the log streams of this group; the service names them after network interfaces",
+        every_group: "the service lists all log groups to find its own; it reads names only",
+    }.items():
+        explain_wildcard(scope, f"Resource::{pattern}", because=reason)
+    trust = {
+        "Effect": "Allow",
+        "Principal": {"Service": "vpc-flow-logs.amazonaws.com"},
+        "Action": "sts:AssumeRole",
+        "Condition": {
+            "StringEquals": {"aws:SourceAccount": aws.account},
+            "ArnLike": {"aws:SourceArn": aws.arn("ec2", "vpc-flow-log/*")},
+        },
+    }
+    # The actions that the service needs, limited to its log group; AWS's example allows all log groups.
+    allowed = {
+        "logs: CreateLogStream DescribeLogStreams PutLogEvents": streams,
+        "logs: DescribeLogGroups": every_group,
+    }
+    writer = iam.CfnRole(
+        scope,
+        "Writer",
+        description="IAM role for VPC flow logs",
+        assume_role_policy_document=policy_document([trust]),
+        policies=[
+            iam.CfnRole.PolicyProperty(
+                policy_name="write",
+                policy_document=policy_document(
+                    [
+                        {"Effect": "Allow", "Action": iam_actions(actions), "Resource": resource}
+                        for actions, resource in allowed.items()
+                    ]
+                ),
+            )
+        ],
+    )
+    ec2.CfnFlowLog(
+        scope,
+        "FlowLog",
+        resource_id=vpc_id,
+        resource_type="VPC",
+        traffic_type="ALL",
+        log_destination_type="cloud-watch-logs",
+        log_group_name=group,
+        deliver_logs_permission_arn=writer.attr_arn,
+    )
 
 
 # Create the VPC endpoints that SageMaker containers need.
@@ -216,59 +202,54 @@ _WRITE_LOGS = iam_actions("logs: CreateLogGroup CreateLogStream DescribeLogStrea
 _SERVICES: Mapping[str, Sequence[str]] = {"ecr.api": _PULL, "ecr.dkr": _PULL, "logs": _WRITE_LOGS}
 
 
-class ServiceAccess(Construct):
+def service_access(
+    scope: Construct,
+    construct_id: str,
+    *,
+    network: PrivateNetwork,
+    buckets: Sequence[str],
+    security_group_id: str,
+) -> None:
     """Create a gateway endpoint for S3, limited to some buckets, and interface endpoints for other
     services."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        network: PrivateNetwork,
-        buckets: Sequence[str],
-        security_group_id: str,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
-        # Callers' own policies limit the resources; this policy limits the account.
-        from_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
+    scope = Construct(scope, construct_id)
+    stack = cdk.Stack.of(scope)
+    # Callers' own policies limit the resources; this policy limits the account.
+    from_this_account = {"StringEquals": {"aws:PrincipalAccount": stack.account}}
+    ec2.CfnVPCEndpoint(
+        scope,
+        "S3",
+        vpc_id=network.vpc_id,
+        service_name=f"com.amazonaws.{stack.region}.s3",
+        vpc_endpoint_type="Gateway",
+        route_table_ids=[network.route_table_id],
+        policy_document=_policy(
+            {
+                "Sid": "BucketsOfThisEnvironment",
+                "Action": ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"],
+                "Resource": [arn for name in buckets for arn in _bucket_arns(name)],
+                "Condition": from_this_account,
+            },
+            {
+                # ECR stores image layers in its own bucket, behind presigned URLs.
+                "Sid": "LayersOfImages",
+                "Action": ["s3:GetObject"],
+                "Resource": [f"arn:aws:s3:::prod-{stack.region}-starport-layer-bucket/*"],
+            },
+        ),
+    )
+    for service, actions in _SERVICES.items():
         ec2.CfnVPCEndpoint(
-            self,
-            "S3",
+            scope,
+            service,
             vpc_id=network.vpc_id,
-            service_name=f"com.amazonaws.{stack.region}.s3",
-            vpc_endpoint_type="Gateway",
-            route_table_ids=[network.route_table_id],
-            policy_document=_policy(
-                {
-                    "Sid": "BucketsOfThisEnvironment",
-                    "Action": ["s3:AbortMultipartUpload", "s3:GetObject", "s3:ListBucket", "s3:PutObject"],
-                    "Resource": [arn for name in buckets for arn in _bucket_arns(name)],
-                    "Condition": from_this_account,
-                },
-                {
-                    # ECR stores image layers in its own bucket, behind presigned URLs.
-                    "Sid": "LayersOfImages",
-                    "Action": ["s3:GetObject"],
-                    "Resource": [f"arn:aws:s3:::prod-{stack.region}-starport-layer-bucket/*"],
-                },
-            ),
+            service_name=f"com.amazonaws.{stack.region}.{service}",
+            vpc_endpoint_type="Interface",
+            private_dns_enabled=True,
+            subnet_ids=network.subnet_ids,
+            security_group_ids=[security_group_id],
+            policy_document=_policy({"Action": actions, "Resource": ["*"], "Condition": from_this_account}),
         )
-        for service, actions in _SERVICES.items():
-            ec2.CfnVPCEndpoint(
-                self,
-                service,
-                vpc_id=network.vpc_id,
-                service_name=f"com.amazonaws.{stack.region}.{service}",
-                vpc_endpoint_type="Interface",
-                private_dns_enabled=True,
-                subnet_ids=network.subnet_ids,
-                security_group_ids=[security_group_id],
-                policy_document=_policy(
-                    {"Action": actions, "Resource": ["*"], "Condition": from_this_account}
-                ),
-            )
 
 
 def _bucket_arns(name: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from tritonstack.constructs.iam.granted_role import GrantedRole
 
+STANDARD_IMAGE = "aws/codebuild/standard:7.0"
 QUEUED_MINUTES = 480
 """The longest time that CodeBuild keeps a build in the queue."""
 Source = codebuild.CfnProject.SourceProperty

@@ -18,7 +18,7 @@ from tritonstack.constructs.builds.build_grants import (
     read_sources,
     write_build_log,
 )
-from tritonstack.constructs.data.stored_values import SharedValue
+from tritonstack.constructs.data.stored_values import share_value
 from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, Conditions, Grant, write_log
 from tritonstack.files.model.build_permissions import BuildPermissions
@@ -42,62 +42,54 @@ class BuildLocation:
     """Permissions to fetch the source and the image."""
 
 
-class BuildRoles(Construct):
-    """Create the build roles; `shared` is the role of models without custom code."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        place: BuildLocation,
-        models: Mapping[str, BuildPermissions],
-    ) -> None:
-        super().__init__(scope, construct_id)
-        custom = {name: reach for name, reach in models.items() if reach.own_code}
-        others = [reach for reach in models.values() if not reach.own_code]
-        _require_room(custom)
-        self.shared = self._role("Shared", place, naming.MODELS if others else None, others)
-        for name, reach in sorted(custom.items()):
-            role = self._role(f"Own-{name}", place, naming.model_prefix(name), [reach])
-            SharedValue(
-                self,
-                f"Role-{name}",
-                name=naming.parameter_name(place.base, naming.build_role_parameter(name)),
-                value=role.arn,
-                description=f"IAM role for builds of {name}, which runs custom code",
-            )
-
-    def _role(
-        self, construct_id: str, place: BuildLocation, prefix: str | None, reaches: Sequence[BuildPermissions]
-    ) -> ServiceRole:
-        aws = AwsScope.of(self)
-        role = ServiceRole(
-            self,
-            construct_id,
-            assumed_by=_assumed_by(aws, place),
-            description="IAM role for model builds",
-            policy_name="build-models",
-        )
-        role.allow(place.grants)
-        role.allow(_logs(aws, place))
-        if prefix:
-            role.allow(keep_artifacts(aws, place.bucket, prefix, place.key_arn))
-        role.allow(read_sources(aws, sorted({url for reach in reaches for url in reach.buckets})))
-        if place.token_secret and any(reach.hub for reach in reaches):
-            role.allow(read_secret(aws, place.token_secret, place.key_arn))
-        return role
-
-
-def _require_room(custom: Mapping[str, BuildPermissions]) -> None:
+def build_roles(
+    scope: Construct, construct_id: str, *, place: BuildLocation, models: Mapping[str, BuildPermissions]
+) -> ServiceRole:
+    """Create the build roles; return the one of models without custom code."""
+    scope = Construct(scope, construct_id)
+    custom = {name: reach for name, reach in models.items() if reach.own_code}
+    others = [reach for reach in models.values() if not reach.own_code]
     if len(custom) > MOST_OWN_ROLES:
         raise ConstructError(
             f"{len(custom)} models run custom code; a stack holds at most {MOST_OWN_ROLES} build roles",
-            remedy=(
-                "move some models to another environment, or set `builds: {enabled: false}` and build on "
-                "your own machine"
-            ),
+            remedy="move some models to another environment, or set `builds: {enabled: false}` and build on "
+            "your own machine",
         )
+    shared = _role(scope, "Shared", place, naming.MODELS if others else None, others)
+    for name, reach in sorted(custom.items()):
+        role = _role(scope, f"Own-{name}", place, naming.model_prefix(name), [reach])
+        share_value(
+            scope,
+            f"Role-{name}",
+            name=naming.parameter_name(place.base, naming.build_role_parameter(name)),
+            value=role.arn,
+            description=f"IAM role for builds of {name}, which runs custom code",
+        )
+    return shared
+
+
+def _role(
+    scope: Construct,
+    construct_id: str,
+    place: BuildLocation,
+    prefix: str | None,
+    reaches: Sequence[BuildPermissions],
+) -> ServiceRole:
+    aws = AwsScope.of(scope)
+    role = ServiceRole(
+        scope,
+        construct_id,
+        assumed_by=_assumed_by(aws, place),
+        description="IAM role for model builds",
+        policy_name="build-models",
+    )
+    role.allow([*place.grants, *_logs(aws, place)])
+    if prefix:
+        role.allow(keep_artifacts(aws, place.bucket, prefix, place.key_arn))
+    role.allow(read_sources(aws, sorted({url for reach in reaches for url in reach.buckets})))
+    if place.token_secret and any(reach.hub for reach in reaches):
+        role.allow(read_secret(aws, place.token_secret, place.key_arn))
+    return role
 
 
 def _assumed_by(aws: AwsScope, place: BuildLocation) -> dict[str, Conditions | None]:

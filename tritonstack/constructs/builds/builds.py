@@ -15,7 +15,13 @@ from tritonstack.base.paths import Project
 from tritonstack.base.revisions import BUILD_CODE
 from tritonstack.base.source_files import IGNORED, IGNORED_SUFFIXES
 from tritonstack.constructs.builds.build_grants import push_image, read_source, write_build_log
-from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
+from tritonstack.constructs.builds.build_project import (
+    STANDARD_IMAGE,
+    BuildMachine,
+    BuildSettings,
+    BuildTask,
+    build_project,
+)
 from tritonstack.constructs.iam.granted_role import ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, pull_image
 from tritonstack.files.project.build_machines import IMAGE_BUILD_SIZE, CodeBuildMachine
@@ -39,49 +45,46 @@ MODEL_BUILDSPEC: Mapping[str, object] = {
 """Variables that StartBuild passes; HF_TOKEN only for models that need it."""
 
 
-class ModelBuilds(Construct):
+def model_builds(
+    scope: Construct,
+    construct_id: str,
+    *,
+    machines: Sequence[CodeBuildMachine],
+    images: Mapping[bool, OwnImage],
+    bucket: str,
+    role: ServiceRole,
+    settings: BuildSettings,
+) -> None:
     """Create build projects; each build receives its model and targets when it starts.
 
     `role` is the shared role. Builds of models with custom code override it.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        machines: Sequence[CodeBuildMachine],
-        images: Mapping[bool, OwnImage],
-        bucket: str,
-        role: ServiceRole,
-        settings: BuildSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        cdk.Validations.of(self).acknowledge(
-            cdk.Acknowledgment(
-                id="AwsSolutions::AwsSolutions-CB5",
-                reason="models are built and checked in the image that serves them",
-            )
+    scope = Construct(scope, construct_id)
+    cdk.Validations.of(scope).acknowledge(
+        cdk.Acknowledgment(
+            id="AwsSolutions::AwsSolutions-CB5",
+            reason="models are built and checked in the image that serves them",
         )
-        for machine in machines:
-            build_project(
-                Construct(self, machine.hardware),
-                task=BuildTask(
-                    name=machine.project,
-                    description=f"Builds models for {machine.hardware}",
-                    role=role,
-                    buildspec=MODEL_BUILDSPEC,
-                    variables={"BUCKET": bucket},
-                ),
-                machine=BuildMachine(
-                    "LINUX_GPU_CONTAINER" if machine.gpu else "LINUX_CONTAINER",
-                    machine.compute_type,
-                    images[machine.gpu].uri,
-                    "SERVICE_ROLE",
-                    fleet=machine.fleet,
-                ),
-                settings=settings,
-            )
+    )
+    for machine in machines:
+        build_project(
+            Construct(scope, machine.hardware),
+            task=BuildTask(
+                name=machine.project,
+                description=f"Builds models for {machine.hardware}",
+                role=role,
+                buildspec=MODEL_BUILDSPEC,
+                variables={"BUCKET": bucket},
+            ),
+            machine=BuildMachine(
+                "LINUX_GPU_CONTAINER" if machine.gpu else "LINUX_CONTAINER",
+                machine.compute_type,
+                images[machine.gpu].uri,
+                "SERVICE_ROLE",
+                fleet=machine.fleet,
+            ),
+            settings=settings,
+        )
 
 
 PACKAGES = Path(tritonstack.__file__).resolve().parents[1]
@@ -139,61 +142,51 @@ def build_files(project: Project) -> Iterator[tuple[str, Path]]:
         yield name, PACKAGES / name
 
 
-_STANDARD_IMAGE = "aws/codebuild/standard:7.0"
-
-
-class ImageBuilds(Construct):
+def image_builds(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    images: Sequence[OwnImage],
+    source: BuildSource,
+    settings: BuildSettings,
+) -> None:
     """Create the image build project, the only one with a Docker daemon and privileged mode."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        images: Sequence[OwnImage],
-        source: BuildSource,
-        settings: BuildSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        aws = AwsScope.of(self)
-        role = ServiceRole(
-            self,
-            "Role",
-            assumed_by={
-                "codebuild.amazonaws.com": {
-                    "StringEquals": {"aws:SourceArn": aws.arn("codebuild", f"project/{name}")}
-                }
-            },
-            description="IAM role for image builds",
-            policy_name="build-images",
-        )
-        role.allow(
-            [
-                *read_source(aws, source.bucket, source.key, encrypted_with=source.encrypted_with),
-                write_build_log(aws, settings.log_group),
-                *(
-                    grant
-                    for base in sorted({image.base for image in images})
-                    for grant in pull_image(aws, base)
-                ),
-                *(push_image(aws, uri) for uri in _distinct_repositories(images)),
-            ]
-        )
-        build_project(
-            Construct(self, "Images"),
-            task=BuildTask(
-                name=name,
-                description="Builds the model build image and the custom serving images",
-                role=role,
-                buildspec=image_buildspec(images),
-                variables={},
-            ),
-            machine=BuildMachine(
-                "LINUX_CONTAINER", IMAGE_BUILD_SIZE, _STANDARD_IMAGE, "CODEBUILD", privileged=True
-            ),
-            settings=settings,
-        )
+    scope = Construct(scope, construct_id)
+    aws = AwsScope.of(scope)
+    role = ServiceRole(
+        scope,
+        "Role",
+        assumed_by={
+            "codebuild.amazonaws.com": {
+                "StringEquals": {"aws:SourceArn": aws.arn("codebuild", f"project/{name}")}
+            }
+        },
+        description="IAM role for image builds",
+        policy_name="build-images",
+    )
+    role.allow(
+        [
+            *read_source(aws, source.bucket, source.key, encrypted_with=source.encrypted_with),
+            write_build_log(aws, settings.log_group),
+            *(grant for base in sorted({image.base for image in images}) for grant in pull_image(aws, base)),
+            *(push_image(aws, uri) for uri in _distinct_repositories(images)),
+        ]
+    )
+    build_project(
+        Construct(scope, "Images"),
+        task=BuildTask(
+            name=name,
+            description="Builds the model build image and the custom serving images",
+            role=role,
+            buildspec=image_buildspec(images),
+            variables={},
+        ),
+        machine=BuildMachine(
+            "LINUX_CONTAINER", IMAGE_BUILD_SIZE, STANDARD_IMAGE, "CODEBUILD", privileged=True
+        ),
+        settings=settings,
+    )
 
 
 def _distinct_repositories(images: Sequence[OwnImage]) -> list[str]:

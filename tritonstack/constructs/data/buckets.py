@@ -1,7 +1,8 @@
-"""Create the buckets: for artifacts, for requests and answers, and for the access logs of both.
+"""Create the stores: key, image repositories, and buckets for artifacts, for data, and for access logs.
 
-None has public or cross-account access, and all accept TLS only. They do not use CDK's `auto_delete_objects`,
-which adds a Lambda function; `tritonstack destroy` empties buckets if the environment allows it.
+No bucket has public or cross-account access, and all accept TLS only. They do not use CDK's
+`auto_delete_objects`, which adds a Lambda function; `tritonstack destroy` empties buckets if the environment
+allows it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import aws_cdk as cdk
+from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -20,49 +22,43 @@ from tritonstack.constructs.iam.grants import AwsScope, iam_actions
 from tritonstack.constructs.iam.skipped_checks import skip_check
 
 
-class EncryptionKey(Construct):
+def encryption_key(
+    scope: Construct,
+    construct_id: str,
+    *,
+    alias: str,
+    description: str,
+    removal: cdk.RemovalPolicy,
+    log_groups: Sequence[str],
+) -> kms.Key:
     """Create a customer-managed key with yearly rotation and an alias.
 
     `log_groups` are the names or patterns of the log groups that CloudWatch Logs encrypts with it.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        alias: str,
-        description: str,
-        removal: cdk.RemovalPolicy,
-        log_groups: Sequence[str] = (),
-    ) -> None:
-        super().__init__(scope, construct_id)
-        self.key = kms.Key(
-            self,
-            "Key",
-            alias=alias,
-            description=description,
-            enable_key_rotation=True,
-            removal_policy=removal,
-            # The shortest waiting period that KMS allows; a retained key is never scheduled for deletion.
-            pending_window=cdk.Duration.days(7) if removal == cdk.RemovalPolicy.DESTROY else None,
+    scope = Construct(scope, construct_id)
+    key = kms.Key(
+        scope,
+        "Key",
+        alias=alias,
+        description=description,
+        enable_key_rotation=True,
+        removal_policy=removal,
+        # The shortest waiting period that KMS allows; a retained key is never scheduled for deletion.
+        pending_window=cdk.Duration.days(7) if removal == cdk.RemovalPolicy.DESTROY else None,
+    )
+    aws = AwsScope.of(scope)
+    groups = [aws.arn("logs", f"log-group:{name}") for name in log_groups]
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            sid="LogsAreEncrypted",
+            principals=[iam.ServicePrincipal(f"logs.{aws.region}.amazonaws.com")],
+            actions=iam_actions("kms: Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*"),
+            # In a key policy, * means this key.
+            resources=["*"],
+            conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
         )
-        if log_groups:
-            self._serve_logs(log_groups)
-
-    def _serve_logs(self, names: Sequence[str]) -> None:
-        aws = AwsScope.of(self)
-        groups = [aws.arn("logs", f"log-group:{name}") for name in names]
-        self.key.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="LogsAreEncrypted",
-                principals=[iam.ServicePrincipal(f"logs.{aws.region}.amazonaws.com")],
-                actions=iam_actions("kms: Decrypt DescribeKey Encrypt GenerateDataKey* ReEncrypt*"),
-                # In a key policy, * means this key.
-                resources=["*"],
-                conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
-            )
-        )
+    )
+    return key
 
 
 DEFAULT_EXPIRY_DAYS = 90
@@ -235,3 +231,31 @@ def _deny(
         conditions=conditions,
     )
     bucket.add_to_resource_policy(statement)
+
+
+def image_repository(
+    scope: Construct, construct_id: str, *, name: str, key: kms.IKey, removal: cdk.RemovalPolicy
+) -> str:
+    """Create an ECR repository with scan on push and immutable tags; return its URI."""
+    scope = Construct(scope, construct_id)
+    repository = ecr.Repository(
+        scope,
+        "Repository",
+        repository_name=name,
+        image_scan_on_push=True,
+        image_tag_mutability=ecr.TagMutability.IMMUTABLE,
+        encryption=ecr.RepositoryEncryption.KMS,
+        encryption_key=key,
+        removal_policy=removal,
+        empty_on_delete=removal == cdk.RemovalPolicy.DESTROY,
+        # Expire only untagged images: an endpoint pulls its image again on each scale-out, however old it
+        # is. `deploy` deletes superseded ones, because this rule knows nothing of locks and endpoints.
+        lifecycle_rules=[
+            ecr.LifecycleRule(
+                description="untagged images",
+                tag_status=ecr.TagStatus.UNTAGGED,
+                max_image_age=cdk.Duration.days(14),
+            )
+        ],
+    )
+    return repository.repository_uri

@@ -1,4 +1,4 @@
-"""Publish a value from one stack to others under a well-known name."""
+"""Values that stacks share, values that a deployment replaces, and log groups."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 
-class SharedValue(Construct):
+def share_value(
+    scope: Construct, construct_id: str, *, name: str, value: str | Sequence[str], description: str
+) -> None:
     """Create an SSM parameter. Unlike a CloudFormation export, it does not block changes to the exporting
     stack."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, name: str, value: str | Sequence[str], description: str
-    ) -> None:
-        super().__init__(scope, construct_id)
-        several = not isinstance(value, str)
-        ssm.CfnParameter(
-            self,
-            "Parameter",
-            name=name,
-            type="StringList" if several else "String",
-            value=cdk.Fn.join(",", list(value)) if several else str(value),
-            description=description,
-        )
+    scope = Construct(scope, construct_id)
+    several = not isinstance(value, str)
+    ssm.CfnParameter(
+        scope,
+        "Parameter",
+        name=name,
+        type="StringList" if several else "String",
+        value=cdk.Fn.join(",", list(value)) if several else str(value),
+        description=description,
+    )
 
 
 def log_group(
     scope: Construct, *, name: str, retention_days: int, key_arn: str | None, removal: cdk.RemovalPolicy
 ) -> str:
-    """Return a reference to the group."""
+    """Create an encrypted log group with its retention, before the service that writes to it would."""
     group = logs.CfnLogGroup(
         scope, "Group", log_group_name=name, retention_in_days=retention_days, kms_key_id=key_arn
     )

@@ -122,44 +122,39 @@ _EDGE = "a permissions boundary grants nothing; it limits what the roles' polici
 _CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
 
 
-class RoleBounds(Construct):
+def role_bounds(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    patterns: NamePatterns,
+    description: str,
+    reads_models: str | None = None,
+    token_secret: str | None = None,
+) -> None:
     """Create a managed policy that bounds all roles of one environment, or of all previews.
 
     `reads_models` are ARNs of objects and buckets that builds read source models from; `token_secret` is the
     secret that they may read.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        patterns: NamePatterns,
-        description: str,
-        reads_models: str | None = None,
-        token_secret: str | None = None,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        aws = AwsScope.of(self)
-        granted = [*_own_resources(patterns), *_shared_resources(patterns)]
-        if reads_models:
-            granted.append(allow("s3: GetObject ListBucket", reads_models))
-        if token_secret:
-            granted += read_secret(aws, token_secret, aws.any_key)
-        self.policy = managed_policy(
-            self,
-            "Policy",
-            name=name,
-            description=description,
-            statements=[grant.statement() for grant in granted],
-        )
-        for pattern in sorted(
-            {resource for grant in granted for resource in grant.resources if "*" in resource}
-        ):
-            explain_pattern(self.policy, pattern, because=_EDGE)
-        for check in _CHECKS_OF_GRANTS:
-            skip_check(self.policy, check, because=_EDGE)
+    scope = Construct(scope, construct_id)
+    aws = AwsScope.of(scope)
+    granted = [*_own_resources(patterns), *_shared_resources(patterns)]
+    if reads_models:
+        granted.append(allow("s3: GetObject ListBucket", reads_models))
+    if token_secret:
+        granted += read_secret(aws, token_secret, aws.any_key)
+    policy = managed_policy(
+        scope,
+        "Policy",
+        name=name,
+        description=description,
+        statements=[grant.statement() for grant in granted],
+    )
+    for pattern in sorted({resource for grant in granted for resource in grant.resources if "*" in resource}):
+        explain_pattern(policy, pattern, because=_EDGE)
+    for check in _CHECKS_OF_GRANTS:
+        skip_check(policy, check, because=_EDGE)
 
 
 def _own_resources(patterns: NamePatterns) -> Iterator[Grant]:

@@ -313,34 +313,31 @@ _EVERY_MODEL = "artifacts of all models; the caller names the model to promote"
 _EVERY_EVENT = "promotion gates read all events of an artifact, and events are named by time"
 
 
-class PromotionReader(Construct):
+def promotion_reader(
+    scope: Construct,
+    construct_id: str,
+    *,
+    environment: EnvironmentSpec,
+    key_arn: str,
+    accounts: Sequence[str],
+) -> ServiceRole:
     """Create a read-only role for artifacts, events, and serving images.
 
     `accounts` are the accounts of the environments that promote from this one; their administrators choose
     which of their principals may assume the role.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        environment: EnvironmentSpec,
-        key_arn: str,
-        accounts: Sequence[str],
-    ) -> None:
-        super().__init__(scope, construct_id)
-        role = ServiceRole(
-            self,
-            "Reader",
-            assumed_by={},
-            accounts=sorted(set(accounts)),
-            role_name=naming.promotion_role_name(environment.delivery_base),
-            description=f"IAM role for other accounts to read what they promote from {environment.name}",
-            policy_name="read-what-is-promoted",
-        )
-        role.allow(reading_grants(AwsScope.of(self), environment, key_arn))
-        self.arn = role.arn
+    scope = Construct(scope, construct_id)
+    role = ServiceRole(
+        scope,
+        "Reader",
+        assumed_by={},
+        accounts=sorted(set(accounts)),
+        role_name=naming.promotion_role_name(environment.delivery_base),
+        description=f"IAM role for other accounts to read what they promote from {environment.name}",
+        policy_name="read-what-is-promoted",
+    )
+    role.allow(reading_grants(AwsScope.of(scope), environment, key_arn))
+    return role
 
 
 def reading_grants(aws: AwsScope, environment: EnvironmentSpec, key_arn: str) -> list[Grant]:

@@ -44,11 +44,7 @@ def role_trust(*, partition: str, account: str, role: str) -> Mapping[str, objec
     }
 
 
-class GithubProvider(Construct):
+def github_provider(scope: Construct, construct_id: str) -> iam.CfnOIDCProvider:
     """Create GitHub's OIDC provider. AWS validates its certificate, so no thumbprint is needed."""
-
-    def __init__(self, scope: Construct, construct_id: str) -> None:
-        super().__init__(scope, construct_id)
-        self.provider = iam.CfnOIDCProvider(
-            self, "Provider", url=f"https://{ISSUER}", client_id_list=[AUDIENCE]
-        )
+    scope = Construct(scope, construct_id)
+    return iam.CfnOIDCProvider(scope, "Provider", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])

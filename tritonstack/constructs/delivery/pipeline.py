@@ -18,8 +18,14 @@ from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.naming import DeliveryRole
 from tritonstack.base.paths import Project, is_source_tree
 from tritonstack.constructs.builds.build_grants import write_build_log
-from tritonstack.constructs.builds.build_project import BuildMachine, BuildSettings, BuildTask, build_project
-from tritonstack.constructs.data.buckets import EncryptionKey, abort_incomplete_uploads, private_bucket
+from tritonstack.constructs.builds.build_project import (
+    STANDARD_IMAGE,
+    BuildMachine,
+    BuildSettings,
+    BuildTask,
+    build_project,
+)
+from tritonstack.constructs.data.buckets import abort_incomplete_uploads, encryption_key, private_bucket
 from tritonstack.constructs.delivery.delivery_grants import assume_roles
 from tritonstack.constructs.iam.granted_role import GrantedRole, ServiceRole
 from tritonstack.constructs.iam.grants import AwsScope, Grant, allow
@@ -142,6 +148,7 @@ class PipelineRoles(Construct):
         return iam.Role.from_role_arn(self, construct_id, role.arn, mutable=False)
 
 
+RUNTIMES = {"python": "3.12", "nodejs": "22"}
 LOCKS = "environments"
 """The folder that steps pass on: builds and promotions change only files in it."""
 HANDED = "handed"
@@ -255,14 +262,14 @@ class PipelineStore(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
         self.log_name = f"/{name}/steps"
-        self.key = EncryptionKey(
+        self.key = encryption_key(
             self,
             "Encryption",
             alias=naming.key_alias(name),
             description=f"Encrypts the files and logs of the pipeline {name}",
             removal=cdk.RemovalPolicy.RETAIN,
             log_groups=[self.log_name],
-        ).key
+        )
         self.log = logs.LogGroup(
             self,
             "Log",
@@ -310,50 +317,45 @@ class PipelineStore(Construct):
         return bucket
 
 
-class ScheduledReaping(Construct):
+def schedule_reaping(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str,
+    every_hours: int,
+    commands: Sequence[str],
+    role: GrantedRole,
+    settings: BuildSettings,
+) -> None:
     """Create a rule that starts a build, which runs `tritonstack reap`."""
-
-    def __init__(  # noqa: PLR0913  seven parameters are the limit of a construct, beside scope and id
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        every_hours: int,
-        commands: Sequence[str],
-        role: GrantedRole,
-        image: str,
-        runtimes: Mapping[str, str],
-        settings: BuildSettings,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        phases = {"install": {"runtime-versions": runtimes}, "build": {"commands": list(commands)}}
-        self.project = build_project(
-            self,
-            task=BuildTask(
-                name=name,
-                description="Destroys expired environments",
-                role=role,
-                buildspec={"version": "0.2", "phases": phases},
-                log_stream="reap",
-            ),
-            machine=BuildMachine("LINUX_CONTAINER", "BUILD_GENERAL1_MEDIUM", image, privileged=None),
-            settings=settings,
-        )
-        clock = ServiceRole(
-            self,
-            "Clock",
-            assumed_by={"events.amazonaws.com": None},
-            description="IAM role for the EventBridge rule that starts the clean-up",
-            policy_name="start-clean-up",
-        )
-        clock.allow([allow("codebuild: StartBuild", self.project.attr_arn)])
-        rule = events.CfnRule(
-            self,
-            "Rule",
+    scope = Construct(scope, construct_id)
+    phases = {"install": {"runtime-versions": RUNTIMES}, "build": {"commands": list(commands)}}
+    project = build_project(
+        scope,
+        task=BuildTask(
             name=name,
-            description="Starts the clean-up of expired environments",
-            schedule_expression=f"rate({every_hours} {'hour' if every_hours == 1 else 'hours'})",
-            targets=[events.CfnRule.TargetProperty(id="reap", arn=self.project.attr_arn, role_arn=clock.arn)],
-        )
-        rule.node.add_dependency(clock.policy)
+            description="Destroys expired environments",
+            role=role,
+            buildspec={"version": "0.2", "phases": phases},
+            log_stream="reap",
+        ),
+        machine=BuildMachine("LINUX_CONTAINER", "BUILD_GENERAL1_MEDIUM", STANDARD_IMAGE, privileged=None),
+        settings=settings,
+    )
+    clock = ServiceRole(
+        scope,
+        "Clock",
+        assumed_by={"events.amazonaws.com": None},
+        description="IAM role for the EventBridge rule that starts the clean-up",
+        policy_name="start-clean-up",
+    )
+    clock.allow([allow("codebuild: StartBuild", project.attr_arn)])
+    rule = events.CfnRule(
+        scope,
+        "Rule",
+        name=name,
+        description="Starts the clean-up of expired environments",
+        schedule_expression=f"rate({every_hours} {'hour' if every_hours == 1 else 'hours'})",
+        targets=[events.CfnRule.TargetProperty(id="reap", arn=project.attr_arn, role_arn=clock.arn)],
+    )
+    rule.node.add_dependency(clock.policy)

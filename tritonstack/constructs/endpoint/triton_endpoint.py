@@ -25,7 +25,7 @@ from tritonstack.base.errors import UsageError
 from tritonstack.base.yaml import Violation
 from tritonstack.constructs.endpoint.autoscaling import Autoscaling
 from tritonstack.constructs.endpoint.endpoint_data import AnswerTopics, EndpointData
-from tritonstack.constructs.endpoint.inference_component import InferenceComponent
+from tritonstack.constructs.endpoint.inference_component import inference_component
 from tritonstack.constructs.endpoint.rollouts import check_rollback_names, endpoint_deployment, rollback_ids
 from tritonstack.constructs.endpoint.triton_model import retain_serving
 from tritonstack.constructs.endpoint.triton_variant import TritonVariant
@@ -344,7 +344,7 @@ class TritonEndpoint(Construct):
         components, name = self._options.components, self.monitored.component
         if components is None or name is None:
             return self.endpoint
-        return InferenceComponent(
+        return inference_component(
             self,
             "Component",
             endpoint=self.endpoint,
@@ -353,7 +353,7 @@ class TritonEndpoint(Construct):
             options=self._options,
             components=components,
             alarm_names=self._rollback_names,
-        ).component
+        )
 
     def _starting_s(self) -> int:
         return max(

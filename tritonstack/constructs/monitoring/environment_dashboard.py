@@ -45,22 +45,19 @@ class DashboardEndpoint:
     alarm_names: Sequence[str]
 
 
-class EnvironmentDashboard(Construct):
+def environment_dashboard(
+    scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[DashboardEndpoint]
+) -> list[str]:
     """Create the dashboard of an environment's endpoints; with hundreds of endpoints, it has several
     pages."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, base: str, endpoints: Sequence[DashboardEndpoint]
-    ) -> None:
-        super().__init__(scope, construct_id)
-        location = AwsScope.of(self)
-        self.names = []
-        for number, body in enumerate(
-            environment_dashboard_bodies(base, endpoints, location=location), start=1
-        ):
-            name = naming.environment_dashboard_name(base, region=location.region, page=number)
-            self.names.append(name)
-            cloudwatch.CfnDashboard(self, f"Page{number}", dashboard_name=name, dashboard_body=as_text(body))
+    scope = Construct(scope, construct_id)
+    location = AwsScope.of(scope)
+    names = []
+    for number, body in enumerate(environment_dashboard_bodies(base, endpoints, location=location), start=1):
+        name = naming.environment_dashboard_name(base, region=location.region, page=number)
+        names.append(name)
+        cloudwatch.CfnDashboard(scope, f"Page{number}", dashboard_name=name, dashboard_body=as_text(body))
+    return names
 
 
 def environment_dashboard_bodies(

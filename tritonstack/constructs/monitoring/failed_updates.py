@@ -7,8 +7,7 @@ EventBridge, and CloudFormation's Stack Status Change event detail.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -17,55 +16,48 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from tritonstack.base import naming
 from tritonstack.constructs.iam.grants import AwsScope
 
 
-class AlarmTopic(Construct):
-    """Create an encrypted topic for the alarms and the EventBridge rules with a given name prefix."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        key: kms.IKey,
-        prefix: str,
-        emails: Sequence[str] = (),
-    ) -> None:
-        super().__init__(scope, construct_id)
-        aws = AwsScope.of(self)
-        self.topic = sns.Topic(self, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
-        from_this_account = {
-            "ArnLike": {"aws:SourceArn": aws.arn("cloudwatch", f"alarm:{prefix}*")},
-            "StringEquals": {"aws:SourceAccount": aws.account},
-        }
-        from_these_rules = {"ArnLike": {"aws:SourceArn": aws.arn("events", f"rule/{prefix}*")}}
-        # EventBridge passes its rule to SNS, but neither rule nor account to KMS: a condition on them there
-        # would silently drop its messages. SNS passes the topic to KMS. Its ARN is a literal, because the key
-        # policy cannot refer to the topic, which refers to the key.
-        for_this_topic = {"StringEquals": {"kms:EncryptionContext:aws:sns:topicArn": aws.arn("sns", name)}}
-        publish, topic_arn = ["sns:Publish"], self.topic.topic_arn
-        encrypt = ["kms:Decrypt", "kms:GenerateDataKey*"]
-        # The TLS rule replaces SNS's default policy, which allowed the account's alarms; this allows them
-        # again. In a key policy, * means this key.
-        for resource, sid, service, actions, target, conditions in (
-            (self.topic, "AlarmsPublish", "cloudwatch", publish, topic_arn, from_this_account),
-            (key, "AlarmsPublishToTheEncryptedTopic", "cloudwatch", encrypt, "*", from_this_account),
-            (self.topic, "EventsPublish", "events", publish, topic_arn, from_these_rules),
-            (key, "EventsPublishToTheEncryptedTopic", "events", encrypt, "*", for_this_topic),
-        ):
-            resource.add_to_resource_policy(
-                iam.PolicyStatement(
-                    sid=sid,
-                    principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
-                    actions=actions,
-                    resources=[target],
-                    conditions=conditions,
-                )
+def alarm_topic(
+    scope: Construct, construct_id: str, *, base: str, key: kms.IKey, emails: Sequence[str]
+) -> sns.Topic:
+    """Create an encrypted topic for the alarms and the EventBridge rules of an environment."""
+    scope = Construct(scope, construct_id)
+    aws, name, prefix = AwsScope.of(scope), naming.alarm_topic_name(base), f"{base}-"
+    topic = sns.Topic(scope, "Topic", topic_name=name, master_key=key, enforce_ssl=True)
+    from_this_account = {
+        "ArnLike": {"aws:SourceArn": aws.arn("cloudwatch", f"alarm:{prefix}*")},
+        "StringEquals": {"aws:SourceAccount": aws.account},
+    }
+    from_these_rules = {"ArnLike": {"aws:SourceArn": aws.arn("events", f"rule/{prefix}*")}}
+    # EventBridge passes its rule to SNS, but neither rule nor account to KMS: a condition on them there
+    # would silently drop its messages. SNS passes the topic to KMS. Its ARN is a literal, because the key
+    # policy cannot refer to the topic, which refers to the key.
+    for_this_topic = {"StringEquals": {"kms:EncryptionContext:aws:sns:topicArn": aws.arn("sns", name)}}
+    publish, topic_arn = ["sns:Publish"], topic.topic_arn
+    encrypt = ["kms:Decrypt", "kms:GenerateDataKey*"]
+    # The TLS rule replaces SNS's default policy, which allowed the account's alarms; this allows them
+    # again. In a key policy, * means this key.
+    for resource, sid, service, actions, target, conditions in (
+        (topic, "AlarmsPublish", "cloudwatch", publish, topic_arn, from_this_account),
+        (key, "AlarmsPublishToTheEncryptedTopic", "cloudwatch", encrypt, "*", from_this_account),
+        (topic, "EventsPublish", "events", publish, topic_arn, from_these_rules),
+        (key, "EventsPublishToTheEncryptedTopic", "events", encrypt, "*", for_this_topic),
+    ):
+        resource.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid=sid,
+                principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
+                actions=actions,
+                resources=[target],
+                conditions=conditions,
             )
-        for address in emails:
-            self.topic.add_subscription(subscriptions.EmailSubscription(address))
+        )
+    for address in emails:
+        topic.add_subscription(subscriptions.EmailSubscription(address))
+    return topic
 
 
 FAILURES = ("FAILED", "OUT_OF_SERVICE", "ROLLING_BACK", "UPDATE_ROLLBACK_FAILED")
@@ -104,88 +96,51 @@ Source: <kind>, <time>"""
 _EVERYWHERE = {"account": "$.account", "kind": "$.detail-type", "region": "$.region", "time": "$.time"}
 
 
-class FailedUpdates(Construct):
-    """Create rules for all endpoints and stacks with a name prefix, including future ones.
+def report_failures(scope: Construct, construct_id: str, *, base: str, topic_arn: str) -> None:
+    """Create rules for all endpoints and their stacks with a name prefix, including future ones.
 
     Stack events are needed too: SageMaker sends endpoint events only, and a failed inference component or an
     exceeded quota does not change the endpoint. One failure can therefore cause several messages.
     """
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        name: str,
-        endpoint_prefix: str,
-        stacks_name: str,
-        stack_prefix: str,
-        topic_arn: str,
-    ) -> None:
-        super().__init__(scope, construct_id)
-        self._topic_arn = topic_arn
-        self._rule(
-            "Rule",
-            name=name,
-            description=f"Failures and rollbacks of endpoints {endpoint_prefix}*",
-            pattern={
-                "source": ["aws.sagemaker"],
-                "detail-type": [
-                    "SageMaker Endpoint State Change",
-                    "SageMaker Endpoint Deployment State Change",
-                ],
-                "detail": {"EndpointName": [{"prefix": endpoint_prefix}], "EndpointStatus": list(FAILURES)},
+    scope = Construct(scope, construct_id)
+    endpoints, stacks = f"{base}-", naming.endpoint_stack_name(base, "")
+    endpoint_pattern = {
+        "source": ["aws.sagemaker"],
+        "detail-type": ["SageMaker Endpoint State Change", "SageMaker Endpoint Deployment State Change"],
+        "detail": {"EndpointName": [{"prefix": endpoints}], "EndpointStatus": list(FAILURES)},
+    }
+    stack_pattern = {
+        "source": ["aws.cloudformation"],
+        "detail-type": ["CloudFormation Stack Status Change"],
+        "detail": {
+            "stack-id": [{"prefix": AwsScope.of(scope).arn("cloudformation", f"stack/{stacks}")}],
+            "status-details": {"status": list(STACK_FAILURES)},
+        },
+    }
+    for rule_id, name, kind, pattern, values, text in (
+        (
+            *("Rule", naming.failed_updates_rule_name(base), f"endpoints {endpoints}*", endpoint_pattern),
+            {"configuration": "EndpointConfigName", "endpoint": "EndpointName", "status": "EndpointStatus"},
+            _TEXT,
+        ),
+        (
+            *("Stacks", naming.failed_deployments_rule_name(base), f"stacks {stacks}*", stack_pattern),
+            {
+                "reason": "status-details.status-reason",
+                "stack": "stack-id",
+                "status": "status-details.status",
             },
-            values={
-                "configuration": "$.detail.EndpointConfigName",
-                "endpoint": "$.detail.EndpointName",
-                "status": "$.detail.EndpointStatus",
-            },
-            text=_TEXT,
+            _STACK_TEXT,
+        ),
+    ):
+        paths = {key: f"$.detail.{field}" for key, field in values.items()}
+        transformer = events.CfnRule.InputTransformerProperty(
+            input_paths_map={**_EVERYWHERE, **paths},
+            # A JSON string; EventBridge replaces the names in angle brackets.
+            input_template=json.dumps(text),
         )
-        arn = AwsScope.of(self).arn("cloudformation", f"stack/{stack_prefix}")
-        self._rule(
-            "Stacks",
-            name=stacks_name,
-            description=f"Failures and rollbacks of stacks {stack_prefix}*",
-            pattern={
-                "source": ["aws.cloudformation"],
-                "detail-type": ["CloudFormation Stack Status Change"],
-                "detail": {"stack-id": [{"prefix": arn}], "status-details": {"status": list(STACK_FAILURES)}},
-            },
-            values={
-                "reason": "$.detail.status-details.status-reason",
-                "stack": "$.detail.stack-id",
-                "status": "$.detail.status-details.status",
-            },
-            text=_STACK_TEXT,
-        )
-
-    def _rule(
-        self,
-        construct_id: str,
-        *,
-        name: str,
-        description: str,
-        pattern: Mapping[str, Any],
-        values: Mapping[str, str],
-        text: str,
-    ) -> None:
+        target = events.CfnRule.TargetProperty(id="topic", arn=topic_arn, input_transformer=transformer)
+        description = f"Failures and rollbacks of {kind}"
         events.CfnRule(
-            self,
-            construct_id,
-            name=name,
-            description=description,
-            event_pattern=pattern,
-            targets=[
-                events.CfnRule.TargetProperty(
-                    id="topic",
-                    arn=self._topic_arn,
-                    input_transformer=events.CfnRule.InputTransformerProperty(
-                        input_paths_map={**_EVERYWHERE, **values},
-                        # A JSON string; EventBridge replaces the names in angle brackets.
-                        input_template=json.dumps(text),
-                    ),
-                )
-            ],
+            scope, rule_id, name=name, description=description, event_pattern=pattern, targets=[target]
         )

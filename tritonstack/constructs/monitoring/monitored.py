@@ -156,10 +156,9 @@ def _variant(monitored: Monitored, variant: MonitoredVariant) -> tuple[tuple[str
     return (("EndpointName", monitored.endpoint_name), ("VariantName", variant.name))
 
 
-# Metrics that count Triton's errors in an endpoint's log.
-#
-# One log line is one event. Triton's error lines begin with E, the month, and the day: `E1121 10:00:00.123456 2
-# model_lifecycle.cc:642] "failed to load 'bert' version 1: …"`.
+# Metrics that count Triton's errors in an endpoint's log. One log line is one event. Triton's error lines
+# begin with E, the month, and the day:
+# `E1121 10:00:00.123456 2 model_lifecycle.cc:642] "failed to load 'bert' version 1: …"`.
 
 
 _NAMESPACE = "Tritonstack"
