@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import command, percentiles, seconds
-from model_build.data import ModelFiles
+from model_build.data import FrameworkFiles
 from model_build.exporters.texts import TextFramework
 from model_build.sources import fetch_source
 from tritonstack.base.paths import Project, find_project
@@ -78,7 +78,7 @@ def framework(project: Project, workspace: Workspace, requests: int) -> Iterator
     if not isinstance(recipe, TextEmbeddingRecipe) or model.record.source is None:
         raise SystemExit(f"{model.record.name} is not a text-embedding model, which this benchmark needs")
     source = fetch_source(model.record.source, model_folder=model.file.parent, cache_dir=project.cache_dir)
-    peer = TextFramework(ModelFiles(source.folder, recipe))
+    peer = TextFramework(FrameworkFiles(source.folder, recipe))
     texts = _texts(workspace)
 
     def embed(index: int) -> object:

@@ -96,7 +96,7 @@ def rows_of(case: Case) -> list[Case]:
 
 
 @dataclass(frozen=True)
-class ModelFiles:
+class FrameworkFiles:
     """What a framework loads: the files of a folder, as a recipe says."""
 
     folder: Path
@@ -126,10 +126,10 @@ class BuildContext:
     recorded_choice: str | None = None
     """What `precision: auto` chose in an earlier build of the same files: a graph, or `GRAPH; LAYOUT`."""
 
-    def files(self, recipe: Any) -> ModelFiles:
+    def files(self, recipe: Any) -> FrameworkFiles:
         """Return what a framework loads for a recipe."""
         spec = self.model.record
-        return ModelFiles(self.source.folder, recipe, spec.trust, spec.allow_unused_weights)
+        return FrameworkFiles(self.source.folder, recipe, spec.trust, spec.allow_unused_weights)
 
     @property
     def recorded_graph(self) -> str | None:

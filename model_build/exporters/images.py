@@ -14,7 +14,7 @@ import transformers
 from transformers.image_processing_backends import PilBackend
 from transformers.image_utils import load_image
 
-from model_build.data import Array, ModelFiles
+from model_build.data import Array, FrameworkFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import Head, head_of
@@ -166,7 +166,7 @@ class LoadedImages:
 class ImageFramework(Framework):
     """The model, its image processor, and its outputs."""
 
-    def __init__(self, files: ModelFiles) -> None:
+    def __init__(self, files: FrameworkFiles) -> None:
         loaded = self._load(files)
         self._processor = loaded.processor
         self.preparation = self._processor.preparation() if files.recipe.input == "image" else None
@@ -184,7 +184,7 @@ class ImageFramework(Framework):
                 remedy="check that config.json and preprocessor_config.json match",
             ) from error
 
-    def _load(self, files: ModelFiles) -> LoadedImages:
+    def _load(self, files: FrameworkFiles) -> LoadedImages:
         """Load the model and its image processor."""
         _reject_timm(files.folder)
         head_class: Any = head_of(files.recipe)

@@ -18,7 +18,7 @@ import torch
 import transformers
 from tokenizers import normalizers
 
-from model_build.data import ModelFiles
+from model_build.data import FrameworkFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import Head
 from model_build.exporters.tokenizers import match_pieces
@@ -123,7 +123,7 @@ class LoadedModel:
     unused: tuple[str, ...]
 
 
-def load_model(files: ModelFiles, head: type[Head]) -> LoadedModel:
+def load_model(files: FrameworkFiles, head: type[Head]) -> LoadedModel:
     """Load the model under `head`; require that its weights are complete and used.
 
     A pickle is read only if trusted and no safetensors exist, and only for tensors.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from model_build.data import Array, ModelFiles
+from model_build.data import Array, FrameworkFiles
 from model_build.errors import ExportError
 from model_build.exporters.framework import Framework, require_numbers
 from model_build.exporters.heads import SourceSettings, head_of
@@ -25,7 +25,7 @@ EXAMPLE_LENGTH = 7
 class TextFramework(Framework):
     """The model, its tokenizer, and its outputs."""
 
-    def __init__(self, files: ModelFiles) -> None:
+    def __init__(self, files: FrameworkFiles) -> None:
         recipe: TextRecipe = files.recipe
         self._head_class: Any = head_of(recipe)
         settings: SourceSettings = self._head_class.read_source(files.folder, recipe)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_build.data import ModelFiles
+from model_build.data import FrameworkFiles
 from model_build.sources import fetch_source
 from tests.e2e.conftest import REPOSITORY, Site, lock_damaged_artifact
 from tests.e2e.snippets import outputs_of, run_snippet
@@ -47,7 +47,7 @@ def framework_answers(site: Site, texts: tuple[str, ...]) -> np.ndarray:
     source = fetch_source(
         model.record.source, model_folder=model.file.parent, cache_dir=site.project.cache_dir
     )
-    framework = TextFramework(ModelFiles(source.folder, model.record.recipe))
+    framework = TextFramework(FrameworkFiles(source.folder, model.record.recipe))
     return framework.answer(framework.tokenize(texts))["embedding"]
 
 

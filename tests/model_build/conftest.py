@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from model_build.build import BuildFolders
-from model_build.data import ExportedGraph, ModelFiles
+from model_build.data import ExportedGraph, FrameworkFiles
 from model_build.sources import FetchedSource, fetch_source
 from tests.model_build.tiny import save_tiny_model
 from tests.model_build.written_repositories import a_cache
@@ -38,7 +38,7 @@ def tiny_graph(
 ) -> ExportedGraph:
     from model_build.exporters.texts import TextFramework
 
-    framework = TextFramework(ModelFiles(tiny_source.folder, tiny_recipe))
+    framework = TextFramework(FrameworkFiles(tiny_source.folder, tiny_recipe))
     return framework.export(tmp_path_factory.mktemp("graph") / "1")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from model_build.data import ModelFiles
+from model_build.data import FrameworkFiles
 from tests.model_build.tiny_timm import shared_cache
 from tritonstack.files.model.fields import UNTRUSTED, Trust
 from tritonstack.files.model.recipes import ImageRecipe, Recipe, TextGenerationRecipe, TextToTextRecipe
@@ -26,7 +26,7 @@ def framework_of(
 ) -> Any:
     """Load the model of a folder as a build with a recipe of this kind and these fields does."""
     recipe: Any = TypeAdapter(Recipe).validate_python({"kind": kind, **fields})
-    files = ModelFiles(folder, recipe, trust, allow_unused)
+    files = FrameworkFiles(folder, recipe, trust, allow_unused)
     match recipe:
         case TextGenerationRecipe():
             from model_build.exporters.generating.causal import CausalFramework

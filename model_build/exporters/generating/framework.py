@@ -14,7 +14,7 @@ import transformers
 from tokenizers import Tokenizer
 
 from model_build.checking.generate_check import COMPARED_TOKENS
-from model_build.data import ExportedGraph, ModelFiles
+from model_build.data import ExportedGraph, FrameworkFiles
 from model_build.errors import ExportError, UnsupportedModelError
 from model_build.exporters.framework import not_exported
 from model_build.exporters.heads import Head
@@ -114,7 +114,7 @@ class GenerationFramework(ABC):
 
     head: ClassVar[type[Head]]
 
-    def __init__(self, files: ModelFiles) -> None:
+    def __init__(self, files: FrameworkFiles) -> None:
         recipe: GenerationRecipe = files.recipe
         with quiet():
             loaded = load_model(files, self.head)

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 from transformers.image_utils import load_image
 
-from model_build.data import Array, ModelFiles
+from model_build.data import Array, FrameworkFiles
 from model_build.errors import ExportError, FieldError
 from model_build.exporters.heads.base import Head, activation_of, scores
 from model_build.exporters.images import ImageFramework, LoadedImages
@@ -143,11 +143,11 @@ IMAGENET_TAG, IMAGENET_CLASSES = "in1k", 1000
 class TimmFramework(ImageFramework):
     """A model of timm."""
 
-    def __init__(self, files: ModelFiles, *, cache_dir: Path) -> None:
+    def __init__(self, files: FrameworkFiles, *, cache_dir: Path) -> None:
         self._cache_dir = cache_dir
         super().__init__(files)
 
-    def _load(self, files: ModelFiles) -> LoadedImages:
+    def _load(self, files: FrameworkFiles) -> LoadedImages:
         """Load the model as timm does, with all weights."""
         config, recipe = read_config(files.folder), files.recipe
         if files.allow_unused:
