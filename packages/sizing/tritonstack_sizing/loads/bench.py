@@ -443,8 +443,8 @@ def parse_period(text: str) -> Period:
     """Return the period `BEGIN/END`, both in ISO 8601, or `BEGIN/` and a number of minutes such as `30m`."""
     begin, separator, end = text.partition("/")
     try:
-        started = _instant(begin)
-        ended = started + timedelta(minutes=float(end[:-1])) if end.endswith("m") else _instant(end)
+        started = parse_time(begin)
+        ended = started + timedelta(minutes=float(end[:-1])) if end.endswith("m") else parse_time(end)
         if not separator or ended <= started:
             raise ValueError("the end is not after the begin")
     except (ValueError, OverflowError) as error:
@@ -455,6 +455,7 @@ def parse_period(text: str) -> Period:
     return Period(started, ended)
 
 
-def _instant(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
+    """Return a time in ISO 8601; in UTC unless it names an offset."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from tritonstack.operate.report.svg_charts import (
     ChartLine,
@@ -66,23 +65,13 @@ def _nines(share: float) -> float:
     return -math.log10(1 - min(share, 99.995) / 100)
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The p99 in ms by answers per second, one point per load."""
-
-    name: str
-    points: Sequence[Point]
-
-
-def draw_curves(title: str, curves: Sequence[Curve], dots: Sequence[Point]) -> str:
-    """Return an SVG document with curves, and with a dot for each of many runs."""
-    highest = max(
-        (x for x, _ in [*dots, *(point for curve in curves for point in curve.points)]), default=1.0
-    )
+def draw_curves(title: str, curves: Mapping[str, Sequence[Point]], dots: Sequence[Point]) -> str:
+    """Return an SVG document with curves of the p99 in ms by answers per second, and with a dot per run."""
+    highest = max((x for points in [dots, *curves.values()] for x, _ in points), default=1.0)
     ticks, scale = linear_axis(highest)
     chart = LineChart(
         "p99 in ms, by answers per second",
-        [ChartLine(curve.name, curve.points) for curve in curves]
+        [ChartLine(name, points) for name, points in curves.items()]
         + [ChartLine("runs of the search", dots, is_dots=True)],
         ticks,
         scale,

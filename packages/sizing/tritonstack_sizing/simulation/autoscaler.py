@@ -195,14 +195,6 @@ class _Activity:
     is_out: bool
 
 
-@dataclass(frozen=True)
-class _Cooldown:
-    """The time after a change that has succeeded."""
-
-    activity: _Activity
-    ends: float
-
-
 class Autoscaler:
     """The policies of one scalable target."""
 
@@ -219,8 +211,8 @@ class Autoscaler:
         ]
         self._acting: _Activity | None = None
         """The change of a policy that is in progress."""
-        self._cooldown: _Cooldown | None = None
-        """Of the last change that has succeeded."""
+        self._cooldown: tuple[_Activity, float] | None = None
+        """The last change that has succeeded, and the end of its cooldown."""
 
     def observe(self, load: TickLoad) -> None:
         """Take the metrics of a tick."""
@@ -252,7 +244,7 @@ class Autoscaler:
         if acting is not None:
             policy = acting.policy
             lasts = policy.out_cooldown_s if acting.is_out else policy.in_cooldown_s
-            self._cooldown = _Cooldown(acting, now + lasts)
+            self._cooldown = acting, now + lasts
 
     def failed(self) -> None:
         """Forget the change in progress: without success, there is no cooldown."""
@@ -261,7 +253,7 @@ class Autoscaler:
     def _cooling(self, now: float) -> _Activity | None:
         """Return the change whose cooldown is in effect."""
         cooldown = self._cooldown
-        return None if cooldown is None or now >= cooldown.ends else cooldown.activity
+        return None if cooldown is None or now >= cooldown[1] else cooldown[0]
 
     def _out(self, now: float, current: int) -> Iterator[tuple[int, _Policy]]:
         # In a cooldown, what was added counts towards a larger scale-out.

@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 from tritonstack.base.error_kinds import CommandLineError
 from tritonstack.base.errors import UsageError
 from tritonstack.facts.scaling_rules import PROVISIONING_S
-from tritonstack_sizing.loads.bench import Period
+from tritonstack_sizing.loads.bench import Period, parse_time
 from tritonstack_sizing.option_ranges import require_range, require_ranges
 from tritonstack_sizing.simulation.simulation import ScalingRun, TimeWindow
 
@@ -164,10 +164,9 @@ def parse_popularity(texts: Sequence[str]) -> dict[str, float]:
 def parse_begin(text: str) -> datetime:
     """Return a time in ISO 8601; in UTC unless it names an offset."""
     try:
-        time = datetime.fromisoformat(text)
+        return parse_time(text)
     except ValueError as error:
         raise _invalid("--begin", text, "write a time such as 2026-11-23T00:00") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _invalid(option: str, text: str, remedy: str) -> UsageError:

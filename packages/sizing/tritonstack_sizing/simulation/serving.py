@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,19 +224,6 @@ class SliceLatencies:
     lost: NDArray[np.number[Any]]
     waiting: float = 0.0
     """Requests in a queue that no instance serves at the end, and whose time to live has not passed."""
-
-
-class Serving(Protocol):
-    """Instances that serve requests, tick by tick."""
-
-    def resize(self, count: int) -> None:
-        """Serve with so many instances from now on."""
-
-    def run(self, tick: int) -> TickLoad:
-        """Serve the requests that arrive in a tick."""
-
-    def latencies(self, slices: int, slice_s: float) -> SliceLatencies:
-        """Serve what is left, and return all latencies."""
 
 
 def sort_into_slices(

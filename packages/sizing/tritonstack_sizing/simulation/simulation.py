@@ -19,7 +19,6 @@ from tritonstack_sizing.simulation.fluid_queues import FluidQueues
 from tritonstack_sizing.simulation.request_queues import RequestQueues
 from tritonstack_sizing.simulation.serving import (
     TICK_S,
-    Serving,
     ServingSetup,
     SliceLatencies,
 )
@@ -242,7 +241,7 @@ def simulate_scaling(setup: SimulationSetup, demand: Demand, *, most_slices: int
 
     The same setup and load give the same result.
     """
-    serving: Serving
+    serving: RequestQueues | FluidQueues
     if demand.offsets is not None:
         serving = RequestQueues(setup.serving, demand.offsets, seed=setup.seed)
     else:
@@ -256,7 +255,7 @@ def simulate_scaling(setup: SimulationSetup, demand: Demand, *, most_slices: int
 class _Run:
     """The state of a simulation."""
 
-    def __init__(self, setup: SimulationSetup, demand: Demand, serving: Serving) -> None:
+    def __init__(self, setup: SimulationSetup, demand: Demand, serving: RequestQueues | FluidQueues) -> None:
         plan = setup.plan
         self._setup, self._demand, self._serving = setup, demand, serving
         self._limits = (setup.initial, setup.initial) if plan is None else (plan.minimum, plan.maximum)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonstack.base.error_kinds import CommandLineError, MachineError, UnknownNameError
+from tritonstack.base.error_kinds import CommandLineError, MachineError
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.extras import require
 from tritonstack.base.yaml import Document
@@ -21,6 +21,7 @@ from tritonstack.facts.threads import OPENMP
 from tritonstack.files.endpoint.endpoint import MultiModelEndpoint
 from tritonstack.files.loading import ProjectFiles, load_models
 from tritonstack.files.model.model import ModelSpec
+from tritonstack.files.project.names import require_known
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.examples import array_of, parse_examples
 from tritonstack.files.sources.model_hashes import model_hash
@@ -132,23 +133,15 @@ def find_tuned(session: Session, name: str, endpoint: str | None, model: str | N
         ProjectFiles(session.project).model(name)
         return TunedTarget(name)
     workspace = session.workspace(name)
-    spec = workspace.spec.endpoints.get(endpoint)
-    if spec is None:
-        raise UnknownNameError(
-            f"{name} has no endpoint {endpoint!r}",
-            remedy=f"choose one of {', '.join(workspace.spec.endpoints)}",
-        )
+    require_known(endpoint, workspace.spec.endpoints, f"environment {name!r} has no endpoint")
+    spec = workspace.spec.endpoints[endpoint]
     if model is None and len(spec.models) > 1:
         raise CommandLineError(
             f"{endpoint!r} serves several models: {', '.join(spec.models)}",
             remedy="choose one with --model",
         )
     chosen = model or spec.models[0]
-    if chosen not in spec.models:
-        raise UnknownNameError(
-            f"{endpoint!r} does not serve {chosen!r}",
-            remedy=f"choose one of {', '.join(spec.models)}",
-        )
+    require_known(chosen, spec.models, f"the endpoint {endpoint!r} serves no model")
     if spec.instance.gpus:
         raise MachineError(
             f"{endpoint!r} has GPUs ({spec.instance.name}), and `tune` measures on the CPU of this machine",

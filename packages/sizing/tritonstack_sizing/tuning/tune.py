@@ -19,7 +19,7 @@ from tritonstack.files.scaffold.yaml_edits import UneditableFileError, message_o
 from tritonstack.operate.build.local_build import BuildInterruptedError
 from tritonstack.operate.shared.session import Session
 from tritonstack.triton import TritonServer
-from tritonstack_sizing.loads.charts import Curve, draw_curves
+from tritonstack_sizing.loads.charts import draw_curves
 from tritonstack_sizing.tuning.planning import TunePlan, UntunableError
 from tritonstack_sizing.tuning.search import TunedRun, average, of
 from tritonstack_sizing.tuning.search_folders import SearchRunningError, only_search
@@ -99,12 +99,12 @@ class Tuning:
 
     def chart(self) -> str:
         """Return an SVG document: p99 by throughput, of both curves and of all runs."""
-        curves = [
-            Curve(name, [(figures.answered_per_s, figures.p99_ms) for figures in points if figures.usable])
-            for name, points in self.curves.items()
-        ]
-        dots = [(run.answered_per_s, run.p99_ms) for run in self.runs if run.usable]
-        return draw_curves(f"{self.model}: {self.objective}", curves, dots)
+
+        def points(runs: Sequence[Measured]) -> list[tuple[float, float]]:
+            return [(run.answered_per_s, run.p99_ms) for run in runs if run.usable]
+
+        curves = {name: points(curve) for name, curve in self.curves.items()}
+        return draw_curves(f"{self.model}: {self.objective}", curves, points(self.runs))
 
 
 @dataclass(frozen=True)
