@@ -2,7 +2,7 @@
 
 import time
 
-from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span, Summary
+from tritonstack_local.cloudwatch.store import MetricKey, MetricStore, Span, Summary, timestamp
 from tritonstack_local.scope import Scope
 from tritonstack_local.settings import TimeScale
 
@@ -41,3 +41,7 @@ def test_values_within_alarm_windows_keep_their_resolution():
         measured(store, start + second + 0.5)
     store.forget_old()
     assert counts(store, Span(start, 1.0, 600)) == [1] * 600
+
+
+def test_times_in_json_have_milliseconds_and_a_zone():
+    assert timestamp(1_700_000_000.1239) == "2023-11-14T22:13:20.123+0000"
