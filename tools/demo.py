@@ -21,10 +21,12 @@ from rich.table import Table
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.base.paths import find_project
-from tritonstack.operate.deploy.bootstrap import remove_bootstrap
+from tritonstack.files.environment.environment import EnvironmentSpec
+from tritonstack.operate.destroy.deletion import empty_bucket
 from tritonstack.operate.invoke.invoke import invoke
 from tritonstack.operate.shared.local_cloud import read_address, read_inventory
 from tritonstack.operate.shared.session import Session
+from tritonstack.operate.shared.stacks import describe_stack, stack_resources
 
 ENVIRONMENT, ENDPOINT = "local", "minilm"
 
@@ -107,6 +109,20 @@ def compare(session: Session) -> None:
     console.print(f"lowest paraphrase {lowest:.2f}, highest unrelated pair {highest:.2f}", style="bold")
     if lowest <= highest:
         raise DemoFailedError("an unrelated pair scores above a paraphrase")
+
+
+def remove_bootstrap(session: Session, spec: EnvironmentSpec) -> None:
+    """Undo `cdk bootstrap`, whose template retains its bucket."""
+    cloud, stack = session.cloud(spec), spec.bootstrap.stack
+    if describe_stack(cloud, stack) is None:
+        return
+    client, resources = cloud.client("cloudformation"), list(stack_resources(cloud, stack))
+    client.delete_stack(StackName=stack)
+    client.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    for resource in resources:
+        if resource["ResourceType"] == "AWS::S3::Bucket":
+            empty_bucket(cloud, resource["PhysicalResourceId"])
+            cloud.client("s3").delete_bucket(Bucket=resource["PhysicalResourceId"])
 
 
 def check_leftovers(session: Session) -> None:

@@ -63,13 +63,6 @@ def dangling(template: Template) -> set[str]:
     return (referred | waited) - names
 
 
-def test_an_instance_type_change_of_a_scaling_variant(synthesized):
-    new = synthesized(instance_type="ml.c7i.2xlarge").template(STACK)
-    [hazard] = hazards(synthesized().template(STACK), new)
-    assert (hazard.variant, hazard.rejected) == ("main", False)
-    assert "ml.c7i.2xlarge, but" in hazard.what
-
-
 def test_the_instance_type_that_runs_decides_after_a_rollback(synthesized):
     """The stack has the new type, but SageMaker has rolled back to the one before."""
     template = synthesized().template(STACK)

@@ -158,16 +158,6 @@ def test_what_is_unknown_marks_nothing_and_is_reported(dev, unknown, gap):
     assert gap in str(result.gap)
 
 
-def test_a_deleted_artifact_is_restored_without_its_mark(dev):
-    dev.publish("11", "22", "33")
-    dev.mark()
-    dev.delete("11")
-    assert dev.held("11") == set()
-    assert dev.restore()
-    assert (dev.held("11"), dev.marked()) == (set(NAMES), set())
-    assert not dev.restore()
-
-
 @pytest.mark.parametrize("again", ["brought back", "built"])
 def test_objects_of_a_new_manifest_also_lose_their_expiry_tag(dev, again):
     """The rule deletes one object after the other; the archive was next."""

@@ -3,11 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from tests.operate.jobs.test_build_jobs import GROUND, ON_L4, account
-from tests.operate.strict_aws import BEGAN, StrictCodeBuild, StrictProcessing, client_error
-from tritonstack.base.error_kinds import AwsCallError
+from tests.operate.strict_aws import BEGAN, StrictCodeBuild, StrictProcessing
 from tritonstack.base.naming import PROCESSING_LOG_GROUP
 from tritonstack.operate.jobs.processing import ProcessingJobs
 from tritonstack.operate.logs.reading import latest_build
@@ -61,14 +58,3 @@ def test_processing_jobs_are_found_by_their_model():
     latest = latest_build(cloud, "t-dev", ON_L4.model, projects=[CPU], processing=True)
     assert latest is not None
     assert latest.state.id == first
-
-
-def test_a_missing_permission_names_its_action(monkeypatch):
-    codebuild = StrictCodeBuild(CPU)
-
-    def denied(**_: object) -> None:
-        raise client_error("ListBuildsForProject", "AccessDeniedException", "User: ann is not authorized")
-
-    monkeypatch.setattr(codebuild, "list_builds_for_project", denied)
-    with pytest.raises(AwsCallError, match="codebuild:ListBuildsForProject"):
-        latest_build(account(codebuild=codebuild), "t-dev", "m", projects=[CPU], processing=False)

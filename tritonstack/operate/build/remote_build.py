@@ -14,7 +14,7 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.operate.build.local_build import BuildInterruptedError
 from tritonstack.operate.build.outcomes import LINES_SHOWN, Outcome
 from tritonstack.operate.build.started_jobs import Done, Job, begin
-from tritonstack.operate.deploy.bootstrap import require_bootstrap
+from tritonstack.operate.deploy.bootstrap import lacks_bootstrap
 from tritonstack.operate.deploy.changes import DEPLOY_OPTIONS
 from tritonstack.operate.jobs.codebuild import CodeBuildJobs, image_job, missing_images
 from tritonstack.operate.jobs.jobs import (
@@ -77,7 +77,7 @@ def _deploy_if_other(session: Session, workspace: Workspace, cloud: Cloud, name:
     """Deploy a stack and its foundation if its template differs from the files."""
     cdk = cdk_of(workspace, cloud)
     with session.reporter.step("looking for the CDK's bootstrap stack"):
-        require_bootstrap(cloud, workspace.spec.bootstrap)
+        lacks_bootstrap(cloud, workspace.spec.bootstrap, allowed=None)
     with synthesized(session, workspace, cdk, name) as assembly:
         stack = _settled(session, cloud, name)
         deployed = deployed_templates(cloud, [stack] if stack else [], assembly=assembly)

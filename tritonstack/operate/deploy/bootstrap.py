@@ -6,11 +6,8 @@ import shlex
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.facts.bootstrap import CDK_QUALIFIER, Bootstrap
-from tritonstack.files.environment.environment import EnvironmentSpec
-from tritonstack.operate.destroy import environment as destroy
-from tritonstack.operate.shared.aws import Cloud
+from tritonstack.operate.shared.aws import Cloud, if_present
 from tritonstack.operate.shared.session import Session, Step
-from tritonstack.operate.shared.stacks import is_bootstrapped
 from tritonstack.operate.synth.assembly import Assembly
 from tritonstack.operate.synth.cdk import CdkCli
 
@@ -37,17 +34,12 @@ class NotBootstrappedError(TritonstackError):
     title = "Account not bootstrapped"
 
 
-def require_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
-    """Raise if the account needs a bootstrap."""
-    lacks_bootstrap(cloud, bootstrap, allowed=None)
-
-
 def lacks_bootstrap(cloud: Cloud, bootstrap: Bootstrap, *, allowed: bool | None) -> bool:
     """Return True if the account needs a bootstrap; raise if that is not allowed.
 
     `allowed` is None if the command has no option for it.
     """
-    if is_bootstrapped(cloud, bootstrap):
+    if if_present(cloud.client("ssm").get_parameter, Name=bootstrap.version_parameter):
         return False
     if not allowed:
         is_default = bootstrap.qualifier == CDK_QUALIFIER
@@ -73,8 +65,3 @@ def bootstrap_account(session: Session, cdk: CdkCli, bootstrap: Bootstrap, assem
             assembly=assembly.folder,
             on_line=lambda line: show_event(step, line),
         )
-
-
-def remove_bootstrap(session: Session, spec: EnvironmentSpec) -> None:
-    """Undo `cdk bootstrap` in the account and region of an environment."""
-    destroy.remove_bootstrap(session.cloud(spec), spec.bootstrap)

@@ -203,7 +203,6 @@ class _Deletion:
     name: str
     clock: Clock
     on_update: Callable[[str], None]
-    read: Callable[[Cloud, str], Contents]
     contents: Contents
     """The state at the last action."""
     done: bool = False
@@ -222,7 +221,10 @@ class _Deletion:
             self.on_update(f"{self.name}: DELETE_COMPLETE")
             self.done = True
             return
-        self._report_status(state)
+        # A stack that was complete before the first request has no progress to report.
+        if state.status != self._seen and (self._asked or state.in_progress):
+            self._seen = state.status
+            self.on_update(f"{self.name}: {state.status}")
         if state.in_progress:
             return
         if state.protected:
@@ -231,12 +233,6 @@ class _Deletion:
         elif self._is_time(state):
             self.on_update(f"{self.name}: deleting ({state.status})")
             self._ask(state)
-
-    def _report_status(self, state: StackState) -> None:
-        # A stack that was complete before the first request has no progress to report.
-        if state.status != self._seen and (self._asked or state.in_progress):
-            self._seen = state.status
-            self.on_update(f"{self.name}: {state.status}")
 
     def _is_time(self, state: StackState) -> bool:
         """Return whether to try now; decide about new failures."""
@@ -269,7 +265,7 @@ class _Deletion:
 
         Retained resources are read now, because an update may have changed them.
         """
-        self.contents = self.read(self.cloud, self.name)
+        self.contents = contents_of(self.cloud, self.name)
         self._seen, self._not_before = "", 0.0
         try:
             self._empty()
@@ -301,15 +297,10 @@ def delete_stacks(
     *,
     on_update: Callable[[str], None],
     clock: Clock | None = None,
-    empty: bool = True,
 ) -> list[Contents]:
-    """Delete stacks in parallel, wait for all, and return what they contained.
-
-    `empty` also empties the buckets that are deleted with them.
-    """
+    """Empty and delete stacks in parallel, wait for all, and return what they contained."""
     clock = clock or Clock()
-    read = contents_of if empty else lambda *_: Contents()
-    deletions = [_Deletion(cloud, name, clock, on_update, read, read(cloud, name)) for name in names]
+    deletions = [_Deletion(cloud, name, clock, on_update, contents_of(cloud, name)) for name in names]
     for pause in poll_pauses():
         for deletion in deletions:
             if not deletion.done:
@@ -317,13 +308,7 @@ def delete_stacks(
         if all(deletion.done for deletion in deletions):
             break
         clock.sleep(pause)
-    _require_gone([deletion.failure for deletion in deletions if deletion.failure])
+    if reasons := [deletion.failure for deletion in deletions if deletion.failure]:
+        remedy = "remove the cause and rerun the command; it resumes here"
+        raise DeletionError("; ".join(reasons), remedy=remedy)
     return [deletion.contents for deletion in deletions]
-
-
-def _require_gone(reasons: Sequence[str]) -> None:
-    if reasons:
-        raise DeletionError(
-            "; ".join(reasons),
-            remedy="remove the cause and rerun the command; it resumes here",
-        )

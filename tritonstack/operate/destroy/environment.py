@@ -15,13 +15,11 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.results import Key, Shown
-from tritonstack.facts.bootstrap import Bootstrap
 from tritonstack.operate.destroy.deletion import (
     Contents,
     Retained,
     contents_of,
     delete_stacks,
-    empty_bucket,
 )
 from tritonstack.operate.destroy.retained import delete_orphaned, orphaned_of
 from tritonstack.operate.jobs.codebuild import build_variable
@@ -29,7 +27,6 @@ from tritonstack.operate.shared.aws import Clock, Cloud, is_absent, list_if_pres
 from tritonstack.operate.shared.stacks import (
     DeletionError,
     StackState,
-    describe_stack,
     is_own,
     list_stacks,
     poll_pauses,
@@ -326,22 +323,6 @@ def layers(base: str, stacks: Collection[str]) -> Iterator[list[str]]:
     yield sorted(name for name in stacks if name not in below)
     for name in below:
         yield [name] if name in stacks else []
-
-
-def remove_bootstrap(cloud: Cloud, bootstrap: Bootstrap) -> None:
-    """Undo `cdk bootstrap`."""
-    if describe_stack(cloud, bootstrap.stack) is None:
-        return
-    resources = cloud.client("cloudformation").describe_stack_resources(StackName=bootstrap.stack)
-    buckets = [
-        resource["PhysicalResourceId"]
-        for resource in resources["StackResources"]
-        if resource["ResourceType"] == "AWS::S3::Bucket"
-    ]
-    delete_stacks(cloud, [bootstrap.stack], on_update=lambda _: None, empty=False)
-    for bucket in buckets:  # the bootstrap template retains its bucket
-        empty_bucket(cloud, bucket)
-        cloud.client("s3").delete_bucket(Bucket=bucket)
 
 
 def service_log_prefixes(base: str) -> Sequence[str]:

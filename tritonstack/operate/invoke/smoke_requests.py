@@ -59,14 +59,9 @@ class Deadline:
         return self.patience.clock()
 
     @property
-    def has_passed(self) -> bool:
-        """Return whether the deadline has passed."""
-        return self.now >= self.until
-
-    @property
-    def for_an_answer(self) -> float:
-        """Return the deadline of a request that is queued now."""
-        return max(self.until, self.now + min(_LEAST_S, self.patience.seconds))
+    def timeout_s(self) -> float:
+        """Return how long to wait for the answer to a request that is queued now."""
+        return max(self.until - self.now, min(_LEAST_S, self.patience.seconds))
 
     def pause(self) -> None:
         """Pause before the next attempt."""
@@ -157,8 +152,7 @@ class _ModelTester:
     def _infer(self, inputs: Mapping[str, Array], parameters: Parameters) -> Mapping[str, Array]:
         if not self._target.asynchronous:
             return self._client.infer(inputs, parameters=parameters)
-        timeout_s = self._deadline.for_an_answer - self._deadline.now
-        return self._queue.infer(inputs, parameters=parameters, timeout_s=timeout_s)
+        return self._queue.infer(inputs, parameters=parameters, timeout_s=self._deadline.timeout_s)
 
     def generate(self, name: str, text: str) -> RequestResult:
         """Send a text-generation request; any text passes."""
@@ -173,7 +167,7 @@ class _ModelTester:
                 answer = ask()
             except EndpointClientError as error:
                 took = (self._deadline.now - begin) * 1000
-                if not self._may_pass(error) or self._deadline.has_passed:
+                if not self._may_pass(error) or self._deadline.now >= self._deadline.until:
                     return None, RequestResult(name, "failed", error.message, took)
                 self._deadline.pause()
                 continue

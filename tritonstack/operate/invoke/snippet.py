@@ -84,7 +84,8 @@ def snippet(
         inputs, parameters = ({}, {}) if text is not None else _test_input(request)
         is_binary = text is None and not target.model.streams and _answers_binary(request)
     if text is not None:
-        body, content_type = _generation(text)
+        fields = {"text_input": text, "exclude_input_in_output": True}
+        body, content_type = json.dumps(fields).encode(), JSON_CONTENT_TYPE
     elif target.model.streams:
         body, content_type = json.dumps(flat_inputs(inputs)).encode(), JSON_CONTENT_TYPE
     else:
@@ -151,10 +152,6 @@ def _answers_binary(request: ModelRequest) -> bool:
         return False
     outputs = request.examples().requests[0].outputs
     return any(output.datatype in _BINARY_ONLY for output in outputs)
-
-
-def _generation(text: str) -> tuple[bytes, str]:
-    return json.dumps({"text_input": text, "exclude_input_in_output": True}).encode(), JSON_CONTENT_TYPE
 
 
 def body_of(

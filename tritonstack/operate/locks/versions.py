@@ -81,7 +81,8 @@ class LockHistory:
         """Yield the uncommitted version, if any, then the committed ones."""
         commits = list(self.checkout.changes_of(self.file, every_branch=every_branch))
         texts = self.checkout.files_at([commit.id for commit in commits], self.file)
-        here = _with_newlines(read_text(self.file)) if self.file.exists() else None
+        # With the line endings that git's texts have here.
+        here = read_text(self.file).replace("\r\n", "\n") if self.file.exists() else None
         latest = True
         for commit, text in zip(commits, texts, strict=True):
             if latest and text != here and here is not None:
@@ -98,11 +99,6 @@ class LockHistory:
             return parse_lock(text, self.file).record
         except InvalidFilesError:
             return None
-
-
-def _with_newlines(text: str) -> str:
-    """Return a text with the line endings that git's texts have here."""
-    return text.replace("\r\n", "\n")
 
 
 def lock_history(project: Project, environment: str) -> LockHistory:

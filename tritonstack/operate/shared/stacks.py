@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from tritonstack.base import naming
 from tritonstack.base.errors import TritonstackError, aws_error_code
 from tritonstack.base.files import parse_json
-from tritonstack.facts.bootstrap import Bootstrap
 from tritonstack.operate.shared.aws import Cloud, if_present, pages
 
 CHANGE_SET = "cdk-deploy-change-set"
@@ -178,11 +177,6 @@ def stored_template(
             remedy="the CDK did not deploy it: delete it, or give the environment another name",
         ) from None
     return template or None
-
-
-def is_bootstrapped(cloud: Cloud, bootstrap: Bootstrap) -> bool:
-    """Return whether the account and region are bootstrapped with a qualifier."""
-    return if_present(cloud.client("ssm").get_parameter, Name=bootstrap.version_parameter) is not None
 
 
 def wait_until_settled(
