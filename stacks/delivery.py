@@ -245,10 +245,7 @@ class DeliveryStack(cdk.Stack):
         aws, spec = self._home, self._target.spec
         patterns = self._names
         return [
-            *grants.read_stacks(patterns),
-            *grants.read_endpoints(patterns),
-            *grants.ask_account(aws),
-            *grants.read_artifacts(aws, spec),
+            *self._plan(),
             *grants.write_artifacts(aws, spec, [naming.MODELS, naming.EVENTS, naming.MULTI_MODEL]),
             *grants.mark_artifacts(aws, spec),
             *grants.restore_artifacts(aws, spec),

@@ -18,8 +18,21 @@ _ECR_URI = re.compile(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ModelData:
+    keeps_answers: bool = False
+    """Whether the server needs a response cache."""
+    instances: int = GRAPH_INSTANCES
+    """The most instances that one of its models has on a CPU; sets the number of threads. Of a prefix, it is
+    constant, so that new models change nothing in the stack."""
+    graphs_decide_threads: bool = False
+    """Whether an ONNX model sets the threads of its session."""
+    least_threads: int = 0
+    """The most threads that a tree model asks for; OpenMP must allow that many."""
+
+
 @dataclass(frozen=True)
-class ModelArchive:
+class ModelArchive(_ModelData):
     """One archive: a model, or an ensemble with its components."""
 
     url: str
@@ -30,37 +43,20 @@ class ModelArchive:
     """The key prefix of all versions of the archive, and of models that the endpoint may change to. Without
     it, only this archive is readable, and new instances cannot fetch the previous version during a rollback.
     """
-    keeps_answers: bool = False
-    """Whether the server needs a response cache."""
     generates: bool = False
     """Whether it is a generative language model."""
     streams: bool = False
     """Whether it sends any number of responses per request."""
-    instances: int = GRAPH_INSTANCES
-    """The most instances that one of its models has on a CPU; sets the number of threads."""
-    graphs_decide_threads: bool = False
-    """Whether an ONNX model sets the threads of its session."""
-    least_threads: int = 0
-    """The most threads that a tree model asks for; OpenMP must allow that many."""
 
 
 @dataclass(frozen=True)
-class ModelPrefix:
+class ModelPrefix(_ModelData):
     """An S3 prefix that holds the archives of a multi-model endpoint."""
 
     url: str
     """s3://<bucket>/<prefix>/, the base of each TargetModel."""
     cache: bool = True
     """Keep models loaded between requests; if false, each request loads its model."""
-    keeps_answers: bool = False
-    """Whether the server needs a response cache."""
-    instances: int = GRAPH_INSTANCES
-    """CPU instances per model. Sets the number of threads, and is constant, so that new models change nothing
-    in the stack."""
-    graphs_decide_threads: bool = False
-    """Whether an ONNX model sets the threads of its session."""
-    least_threads: int = 0
-    """The most threads that a tree model asks for; OpenMP must allow that many."""
 
 
 @dataclass(frozen=True)

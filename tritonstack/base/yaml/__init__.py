@@ -8,6 +8,7 @@ from tritonstack.base.yaml.documents import (
     check_data,
     check_distinct,
     load_document,
+    matching,
     parse_document,
     raise_violations,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "in_file",
     "load_document",
     "load_yaml",
+    "matching",
     "nearest_line",
     "parse_document",
     "parse_yaml",

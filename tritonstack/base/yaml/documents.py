@@ -7,12 +7,21 @@ terms of the file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from tritonstack.base.error_kinds import InvalidValueError, MissingKeyError, UnavailableOptionError
 from tritonstack.base.errors import ErrorKind, FieldPath, FileViolation, InvalidFilesError, Violation
@@ -90,6 +99,17 @@ def raise_violations(violations: Iterable[Violation]) -> None:
     distinct = tuple(dict.fromkeys(violations))
     if distinct:
         raise ContradictionError(distinct)
+
+
+def matching(pattern: str, message: str) -> AfterValidator:
+    """Return a check that a text matches a pattern; `{}` in the message stands for the text."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(message.format(repr(text)))
+        return text
+
+    return AfterValidator(check)
 
 
 def check_distinct(items: tuple[str, ...]) -> tuple[str, ...]:

@@ -219,7 +219,7 @@ def use_queues(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     answers = [
         grant
         for prefix in (naming.ANSWERS, naming.FAILURES)
-        for grant in read_objects(aws, data, prefix, key_arn=key, because=because)
+        for grant in read_objects(aws, data, f"{prefix}*", key_arn=key, because=because)
     ]
     return explained([*requests, *answers], because)
 
@@ -267,7 +267,7 @@ def read_artifacts(aws: AwsScope, spec: EnvironmentSpec) -> list[Grant]:
     """Allow listing an environment's artifacts and reading their events."""
     because = f"all objects in the artifact bucket of {spec.name}"
     return explained(
-        read_objects(aws, spec.artifact_bucket, "", key_arn=aws.any_key, because=because), because
+        read_objects(aws, spec.artifact_bucket, "*", key_arn=aws.any_key, because=because), because
     )
 
 
@@ -345,8 +345,8 @@ def reading_grants(aws: AwsScope, environment: EnvironmentSpec, key_arn: str) ->
     bucket = environment.artifact_bucket
     repository = naming.image_repository_name(environment.base, "serving")
     return [
-        *read_objects(aws, bucket, naming.MODELS, key_arn=key_arn, because=_EVERY_MODEL),
-        *read_objects(aws, bucket, naming.EVENTS, key_arn=key_arn, because=_EVERY_EVENT),
+        *read_objects(aws, bucket, f"{naming.MODELS}*", key_arn=key_arn, because=_EVERY_MODEL),
+        *read_objects(aws, bucket, f"{naming.EVENTS}*", key_arn=key_arn, because=_EVERY_EVENT),
         allow(
             "ecr: BatchGetImage DescribeImages GetDownloadUrlForLayer",
             aws.arn("ecr", f"repository/{repository}"),

@@ -115,7 +115,7 @@ class EndpointData:
             *grants.read_objects(
                 aws,
                 self.bucket,
-                naming.request_prefix(self.endpoint_name),
+                f"{naming.request_prefix(self.endpoint_name)}*",
                 key_arn=self.key_arn,
                 because="requests of this endpoint; callers name them",
             ),

@@ -11,6 +11,7 @@ model = TritonModel(
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
@@ -161,18 +162,14 @@ def container_environment(
 def _container(
     data: ModelArchive | ModelPrefix, uri: str, environment: Mapping[str, str]
 ) -> sagemaker.CfnModel.ContainerDefinitionProperty:
-    if isinstance(data, ModelArchive):
-        return sagemaker.CfnModel.ContainerDefinitionProperty(
-            image=uri, model_data_url=data.url, environment=environment
+    shared: dict[str, Any] = {}
+    if isinstance(data, ModelPrefix):
+        shared["mode"] = "MultiModel"
+        shared["multi_model_config"] = sagemaker.CfnModel.MultiModelConfigProperty(
+            model_cache_setting="Enabled" if data.cache else "Disabled"
         )
     return sagemaker.CfnModel.ContainerDefinitionProperty(
-        image=uri,
-        model_data_url=data.url,
-        environment=environment,
-        mode="MultiModel",
-        multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
-            model_cache_setting="Enabled" if data.cache else "Disabled"
-        ),
+        image=uri, model_data_url=data.url, environment=environment, **shared
     )
 
 

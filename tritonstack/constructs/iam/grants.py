@@ -108,13 +108,7 @@ def read_model(aws: AwsScope, model: ModelArchive | ModelPrefix, key_arn: str | 
         )
     else:
         keys, because = key, None
-    bucket = aws.bucket(name)
-    return [
-        allow("s3: GetObject", f"{bucket}/{keys}", because=because),
-        # Without this permission, S3 answers "access denied" for a missing artifact.
-        allow("s3: ListBucket", bucket, where={"StringLike": {"s3:prefix": keys}}),
-        *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [bucket, f"{bucket}/{keys}"]),
-    ]
+    return read_objects(aws, name, keys, key_arn=key_arn, because=because)
 
 
 def pull_image(aws: AwsScope, uri: str) -> list[Grant]:
@@ -209,14 +203,15 @@ def write_objects(
 
 
 def read_objects(
-    aws: AwsScope, bucket: str, prefix: str, *, key_arn: str | None, because: str
+    aws: AwsScope, bucket: str, keys: str, *, key_arn: str | None, because: str | None
 ) -> list[Grant]:
-    """Allow reading objects below a prefix of a bucket."""
+    """Allow reading objects of a bucket whose keys match a pattern."""
     arn = aws.bucket(bucket)
     return [
-        allow("s3: GetObject", f"{arn}/{prefix}*", because=because),
-        allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": f"{prefix}*"}}),
-        *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{prefix}*"]),
+        allow("s3: GetObject", f"{arn}/{keys}", because=because),
+        # Without this permission, S3 answers "access denied" for a missing object.
+        allow("s3: ListBucket", arn, where={"StringLike": {"s3:prefix": keys}}),
+        *use_key_through_s3(aws, ["kms:Decrypt"], key_arn, [arn, f"{arn}/{keys}"]),
     ]
 
 

@@ -142,11 +142,6 @@ class Alarms(Record):
     backlog: Annotated[int, Field(ge=1)] | None = None
     """Number of queued requests of an asynchronous endpoint."""
 
-    def threshold(self, alarm: AlarmId) -> float | None:
-        """Return the threshold of an alarm; None if the file omits it."""
-        value: float | None = getattr(self, FIELDS[alarm])
-        return value
-
 
 FIELDS: dict[AlarmId, str] = {
     "latency-p99": "latency_p99_ms",

@@ -280,7 +280,7 @@ def _missing(endpoint: RuledEndpoint, alarm: AlarmId) -> str | None:
         return "the shadow writes to the same log, so its errors would count"
     if alarm == "backlog" and endpoint.options.asynchronous is None:
         return "only asynchronous endpoints have a backlog"
-    if endpoint.options.alarms.threshold(alarm) is None:
+    if getattr(endpoint.options.alarms, FIELDS[alarm]) is None:
         return f"alarms.{FIELDS[alarm]} is null or not given"
     return None
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, suggest
+from tritonstack.base.yaml import Record, matching, suggest
 
-DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+Day = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
+DAYS: tuple[Day, ...] = get_args(Day)
 DEFAULT_INVOCATIONS_PER_INSTANCE = 1000
 DEFAULT_BACKLOG_PER_INSTANCE = 5
 
@@ -29,10 +29,9 @@ Capacity = Annotated[int, Field(ge=0, le=1000)]
 Percent = Annotated[float, Field(gt=0, le=100)]
 
 
-def _check_time(text: str) -> str:
-    if not re.fullmatch(r"(?:[01]\d|2[0-3]):[0-5]\d", text):
-        raise ValueError(f"invalid time of day {text!r}; write it as 08:30")
-    return text
+TimeOfDay = Annotated[
+    str, matching(r"(?:[01]\d|2[0-3]):[0-5]\d", "invalid time of day {}; write it as 08:30")
+]
 
 
 def _check_days(text: str) -> str:
@@ -56,10 +55,17 @@ def check_timezone(text: str) -> str:
     return text
 
 
+def check_limits(record: Record, low: str, high: str) -> None:
+    """Raise ValueError if a maximum is below its minimum."""
+    least, most = getattr(record, low), getattr(record, high)
+    if most < least:
+        raise ValueError(f"{high} ({most}) is below {low} ({least}); raise {high} or lower {low}")
+
+
 class Schedule(Record):
     """Different limits from a time of day on, until the next schedule."""
 
-    at: Annotated[str, AfterValidator(_check_time)]
+    at: TimeOfDay
     """Time of day, for example 08:30."""
     days: Annotated[str, AfterValidator(_check_days)] = "MON-SUN"
     """Days of the week, for example MON-FRI."""
@@ -72,8 +78,7 @@ class Schedule(Record):
 
     @model_validator(mode="after")
     def _ordered(self) -> Schedule:
-        if self.max < self.min:
-            raise ValueError(f"max ({self.max}) is below min ({self.min}); raise max or lower min")
+        check_limits(self, "min", "max")
         return self
 
 
@@ -179,9 +184,5 @@ class Scaling(Record):
 
     @model_validator(mode="after")
     def _ordered(self) -> Scaling:
-        if self.max_instances < self.min_instances:
-            raise ValueError(
-                f"max_instances ({self.max_instances}) is below min_instances ({self.min_instances}); "
-                "raise max_instances or lower min_instances"
-            )
+        check_limits(self, "min_instances", "max_instances")
         return self

@@ -14,31 +14,12 @@ from tritonstack.files.endpoint.scaling import (
     DEFAULT_BACKLOG_PER_INSTANCE,
     DEFAULT_INVOCATIONS_PER_INSTANCE,
     Scaling,
+    check_limits,
 )
 
 LOG_RETENTION_DAYS = (
-    1,
-    3,
-    5,
-    7,
-    14,
-    30,
-    60,
-    90,
-    120,
-    150,
-    180,
-    365,
-    400,
-    545,
-    731,
-    1096,
-    1827,
-    2192,
-    2557,
-    2922,
-    3288,
-    3653,
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
+    *(3288, 3653),
 )
 """Retention periods that CloudWatch Logs supports."""
 
@@ -102,11 +83,7 @@ class Components(Record):
 
     @model_validator(mode="after")
     def _ordered(self) -> Components:
-        if self.max_copies < self.min_copies:
-            raise ValueError(
-                f"max_copies ({self.max_copies}) is below min_copies ({self.min_copies}); "
-                "raise max_copies or lower min_copies"
-            )
+        check_limits(self, "min_copies", "max_copies")
         return self
 
 

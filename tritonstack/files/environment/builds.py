@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import InstanceTypeError
-from tritonstack.base.yaml import Choice, Record, raise_violations, suggest
+from tritonstack.base.yaml import Choice, Record, matching, raise_violations, suggest
 from tritonstack.facts.hardware import FAMILIES, INSTANCE_TYPES, InstanceType
 from tritonstack.files.endpoint.serving import RetentionDays
 
@@ -31,17 +30,6 @@ def _check_capability(text: str) -> str:
     return text
 
 
-def _check_fleet(text: str) -> str:
-    if not re.fullmatch(
-        r"arn:aws[a-z-]*:codebuild:[a-z0-9-]+:[0-9]{12}:fleet/[A-Za-z0-9_-]+(:[0-9a-f-]+)?", text
-    ):
-        raise ValueError(
-            f"invalid fleet ARN {text!r}; write one such as "
-            "arn:aws:codebuild:eu-west-1:111111111111:fleet/name:0a1b2c3d-..."
-        )
-    return text
-
-
 def _check_processing(text: str) -> str:
     offered = [name for name, instance in INSTANCE_TYPES.items() if runs_processing_jobs(instance)]
     if text not in offered:
@@ -52,12 +40,21 @@ def _check_processing(text: str) -> str:
     return text
 
 
-def _check_secret(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9/_+=.@-]{1,512}", text):
-        raise ValueError(f"invalid secret name {text!r}; write its name in Secrets Manager, not its ARN")
-    return text
-
-
+FleetArn = Annotated[
+    str,
+    matching(
+        r"arn:aws[a-z-]*:codebuild:[a-z0-9-]+:[0-9]{12}:fleet/[A-Za-z0-9_-]+(:[0-9a-f-]+)?",
+        "invalid fleet ARN {}; write one such as "
+        "arn:aws:codebuild:eu-west-1:111111111111:fleet/name:0a1b2c3d-...",
+    ),
+]
+SecretName = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9/_+=.@-]{1,512}",
+        "invalid secret name {}; write its name in Secrets Manager, not its ARN",
+    ),
+]
 GpuKind = Annotated[str, AfterValidator(_check_capability)]
 """A compute capability in target form: sm86."""
 
@@ -67,7 +64,7 @@ class GpuMachine(Record):
 
     alternatives: ClassVar = (Choice(("fleet", "instance_type", "by_hand")),)
 
-    fleet: Annotated[str, AfterValidator(_check_fleet)] | None = None
+    fleet: FleetArn | None = None
     """ARN of a CodeBuild reserved-capacity fleet with this GPU."""
     instance_type: Annotated[str, AfterValidator(_check_processing)] | None = None
     """A SageMaker Processing instance type."""
@@ -90,7 +87,7 @@ class BuildOptions(Record):
     concurrent: Annotated[int, Field(ge=1, le=100)] | None = None
     """Maximum number of concurrent builds per kind of machine; by default, the account's CodeBuild quota.
     CodeBuild rejects the build stack if the number exceeds that quota."""
-    hugging_face_token_secret: Annotated[str, AfterValidator(_check_secret)] | None = None
+    hugging_face_token_secret: SecretName | None = None
     """Name of the Secrets Manager secret with a token for gated or private models."""
     log_retention_days: RetentionDays = 90
     """Retention of build logs."""

@@ -7,7 +7,6 @@ One file per project, beside `cdk.json`. It defines the roles that workflows ass
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,38 +14,42 @@ from pydantic import AfterValidator, Field, model_validator
 from tritonstack.base.error_kinds import InvalidValueError, MissingReferenceError, NotApplicableError
 from tritonstack.base.naming import Name
 from tritonstack.base.paths import Project
-from tritonstack.base.yaml import Choice, Document, Record, check_distinct, load_document, raise_violations
+from tritonstack.base.yaml import (
+    Choice,
+    Document,
+    Record,
+    check_distinct,
+    load_document,
+    matching,
+    raise_violations,
+)
 from tritonstack.facts.region_features import ConfirmedFeatures
 from tritonstack.files.environment.environment import AccountId, PolicyName, RegionName
 from tritonstack.files.environment.tags import Lifetime
 
-_OWNER_AND_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}")
-_BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
-_CONNECTION = re.compile(
-    r"arn:aws:(?:codeconnections|codestar-connections):[a-z0-9-]+:[0-9]{12}:connection/[a-z0-9-]+"
-)
-
-
-def _check_repository(text: str) -> str:
-    if not _OWNER_AND_NAME.fullmatch(text):
-        raise ValueError(f"invalid GitHub repository {text!r}; write owner/name")
-    return text
-
-
-def _check_branch(text: str) -> str:
-    # Trust policies compare the branch literally, so patterns are not allowed.
-    if not _BRANCH.fullmatch(text) or "//" in text or ".." in text:
-        raise ValueError(f"invalid branch name {text!r}; write it in full, without refs/heads/")
-    return text
-
-
-def _check_connection(text: str) -> str:
-    if not _CONNECTION.fullmatch(text):
-        raise ValueError(
-            f"invalid connection ARN {text!r}; copy it from CodeConnections: "
-            "arn:aws:codeconnections:<region>:<account>:connection/<id>"
-        )
-    return text
+Repository = Annotated[
+    str,
+    matching(
+        r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})/[A-Za-z0-9._-]{1,100}",
+        "invalid GitHub repository {}; write owner/name",
+    ),
+]
+# Trust policies compare the branch literally, so patterns are not allowed.
+Branch = Annotated[
+    str,
+    matching(
+        r"(?!.*(//|\.\.))[A-Za-z0-9][A-Za-z0-9._/-]{0,99}",
+        "invalid branch name {}; write it in full, without refs/heads/",
+    ),
+]
+ConnectionArn = Annotated[
+    str,
+    matching(
+        r"arn:aws:(?:codeconnections|codestar-connections):[a-z0-9-]+:[0-9]{12}:connection/[a-z0-9-]+",
+        "invalid connection ARN {}; copy it from CodeConnections: "
+        "arn:aws:codeconnections:<region>:<account>:connection/<id>",
+    ),
+]
 
 
 class RepositoryIds(Record):
@@ -93,7 +96,7 @@ class PipelineDelivery(Record):
     region: RegionName
     region_features: ConfirmedFeatures = ()
     """Features that the region has although AWS's published lists omit them."""
-    connection: Annotated[str, AfterValidator(_check_connection)] | None = None
+    connection: ConnectionArn | None = None
     """ARN of the connection to the repository, created by a person in that account."""
     bucket: BucketSource | None = None
     """Used instead of a connection."""
@@ -106,11 +109,11 @@ class PipelineDelivery(Record):
 class DeliverySpec(Record):
     """A delivery.yaml file."""
 
-    repository: Annotated[str, AfterValidator(_check_repository)]
+    repository: Repository
     """owner/name on GitHub."""
     repository_ids: RepositoryIds | None = None
     """Required for repositories created after July 2026, and for those renamed or opted in since then."""
-    branch: Annotated[str, AfterValidator(_check_branch)] = "main"
+    branch: Branch = "main"
     """The branch to deploy."""
     environments: Annotated[tuple[DeliveredEnvironment, ...], Field(min_length=1)]
     """In delivery order; models are built in the first one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
@@ -13,7 +12,7 @@ from tritonstack.base import naming
 from tritonstack.base.embedded_accounts import is_embedded
 from tritonstack.base.error_kinds import PromotionRejectedError, UnusableNameError
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record, check_distinct, raise_violations, suggest
+from tritonstack.base.yaml import Record, check_distinct, matching, raise_violations, suggest
 from tritonstack.facts.bootstrap import CDK_QUALIFIER, Bootstrap, Qualifier
 from tritonstack.facts.hardware import InstanceType
 from tritonstack.facts.images import FIRST_RELEASES, has_image, region_violation
@@ -28,12 +27,6 @@ from tritonstack.files.environment.promotion import PromotionSpec
 from tritonstack.files.environment.tags import Tags
 
 
-def _check_account(text: str) -> str:
-    if not re.fullmatch(r"[0-9]{12}", text):
-        raise ValueError(f"invalid AWS account {text!r}; write its 12 digits in quotes")
-    return text
-
-
 def _check_region(text: str) -> str:
     if violation := region_violation(text):
         raise ValueError("; ".join(violation))
@@ -46,39 +39,30 @@ def _check_release(text: str) -> str:
     return text
 
 
-def _check_prefix(text: str) -> str:
-    if text.startswith(("aws", "ssm")):
-        raise ValueError(
-            f"names starting with aws or ssm are reserved by Systems Manager, got {text!r}; "
-            "choose another name_prefix"
-        )
-    return text
-
-
-def _check_policy_name(text: str) -> str:
-    if not re.fullmatch(r"[\w+=,.@/-]{1,128}", text) or text.startswith("arn:"):
-        raise ValueError(f"invalid policy name {text!r}; write the name without arn:…:policy/")
-    return text
-
-
-def _check_key_arn(text: str) -> str:
-    if not re.fullmatch(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}", text):
-        raise ValueError(
-            f"invalid KMS key ARN {text!r}; write the key's ARN, not an alias: "
-            "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-..."
-        )
-    return text
-
-
-def _check_email(text: str) -> str:
-    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s]+", text):
-        raise ValueError(f"invalid e-mail address {text!r}; write name@example.com")
-    return text
-
-
-AccountId = Annotated[str, AfterValidator(_check_account)]
+AccountId = Annotated[str, matching(r"[0-9]{12}", "invalid AWS account {}; write its 12 digits in quotes")]
 RegionName = Annotated[str, AfterValidator(_check_region)]
-PolicyName = Annotated[str, AfterValidator(_check_policy_name)]
+PolicyName = Annotated[
+    str,
+    matching(r"(?!arn:)[\w+=,.@/-]{1,128}", "invalid policy name {}; write the name without arn:…:policy/"),
+]
+KeyArn = Annotated[
+    str,
+    matching(
+        r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}",
+        "invalid KMS key ARN {}; write the key's ARN, not an alias: "
+        "arn:aws:kms:eu-west-1:111111111111:key/0a1b2c3d-...",
+    ),
+]
+Email = Annotated[
+    str, matching(r"[^@\s]+@[^@\s]+\.[^@\s]+", "invalid e-mail address {}; write name@example.com")
+]
+NamePrefix = Annotated[
+    Name,
+    matching(
+        r"(?!aws|ssm).*",
+        "names starting with aws or ssm are reserved by Systems Manager, got {}; choose another name_prefix",
+    ),
+]
 
 
 class EnvironmentSpec(Record):
@@ -94,15 +78,13 @@ class EnvironmentSpec(Record):
     """Release of the SageMaker Triton image."""
     region_features: ConfirmedFeatures = ()
     """Features that the region has although AWS's published lists omit them."""
-    name_prefix: Annotated[Name, AfterValidator(_check_prefix)] = "tritonstack"
+    name_prefix: NamePrefix = "tritonstack"
     """Name prefix of all its resources."""
     removal: Literal["retain", "destroy"] = "retain"
     """Whether to keep buckets, keys, images, and logs when their stack is destroyed."""
     keep_locks: Annotated[int, Field(ge=2)] = 10
     """Number of lock versions available for rollback: their artifacts stay in the artifact bucket."""
-    alarm_emails: Annotated[
-        tuple[Annotated[str, AfterValidator(_check_email)], ...], AfterValidator(check_distinct)
-    ] = ()
+    alarm_emails: Annotated[tuple[Email, ...], AfterValidator(check_distinct)] = ()
     """E-mail addresses for alarms."""
     protected: bool | None = None
     """Whether destroying it requires lifting this protection first; default: if data is retained."""
@@ -114,7 +96,7 @@ class EnvironmentSpec(Record):
     """Name of the IAM policy that bounds all roles; by default, the foundation creates one."""
     bootstrap_qualifier: Qualifier = CDK_QUALIFIER
     """Qualifier of `cdk bootstrap`; the environment uses only assets published under it."""
-    bootstrap_kms_key: Annotated[str, AfterValidator(_check_key_arn)] | None = None
+    bootstrap_kms_key: KeyArn | None = None
     """ARN of the key passed to `cdk bootstrap --bootstrap-kms-key-id`; builds may decrypt with it."""
     network: NetworkSpec | None = None
     """Network of the endpoints; SageMaker's own if not given."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.error_kinds import UnavailableOptionError
-from tritonstack.base.yaml import Choice, Record, check_distinct, raise_violations
+from tritonstack.base.yaml import Choice, Record, check_distinct, matching, raise_violations
 
 _PRIVATE = tuple(
     map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
@@ -34,21 +33,18 @@ def _check_cidr(text: str) -> str:
     return text
 
 
-def _id_checker(prefix: str) -> AfterValidator:
-    pattern = re.compile(rf"{prefix}-[0-9a-f]{{8,17}}")
-
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(f"invalid id {text!r}; write one such as {prefix}-0a1b2c3d4e5f67890")
-        return text
-
-    return AfterValidator(check)
+def _id(prefix: str) -> AfterValidator:
+    message = f"invalid id {{}}; write one such as {prefix}-0a1b2c3d4e5f67890"
+    return matching(rf"{prefix}-[0-9a-f]{{8,17}}", message)
 
 
-def _check_zone_id(text: str) -> str:
-    if not re.fullmatch(r"[a-z]{3,4}[0-9]-az[0-9]{1,2}", text):
-        raise ValueError(f"invalid Availability Zone id {text!r}; write an id such as use1-az1, not a name")
-    return text
+ZoneId = Annotated[
+    str,
+    matching(
+        r"[a-z]{3,4}[0-9]-az[0-9]{1,2}",
+        "invalid Availability Zone id {}; write an id such as use1-az1, not a name",
+    ),
+]
 
 
 class NewVpc(Record):
@@ -60,7 +56,7 @@ class NewVpc(Record):
     """Number of Availability Zones, with one private subnet each."""
     availability_zone_ids: (
         Annotated[
-            tuple[Annotated[str, AfterValidator(_check_zone_id)], ...],
+            tuple[ZoneId, ...],
             Field(min_length=LEAST_SUBNETS, max_length=3),
             AfterValidator(check_distinct),
         ]
@@ -100,16 +96,16 @@ def _check_subnets(ids: tuple[str, ...]) -> tuple[str, ...]:
 class ExistingVpc(Record):
     """Existing subnets and security groups, with routes to S3, ECR, and CloudWatch Logs."""
 
-    vpc_id: Annotated[str, _id_checker("vpc")]
+    vpc_id: Annotated[str, _id("vpc")]
     """The VPC."""
     subnet_ids: Annotated[
-        tuple[Annotated[str, _id_checker("subnet")], ...],
+        tuple[Annotated[str, _id("subnet")], ...],
         Field(max_length=16, json_schema_extra={"minItems": LEAST_SUBNETS}),
         AfterValidator(_check_subnets),
     ]
     """At least two private subnets, each in another Availability Zone."""
     security_group_ids: Annotated[
-        tuple[Annotated[str, _id_checker("sg")], ...],
+        tuple[Annotated[str, _id("sg")], ...],
         Field(min_length=1, max_length=5),
         AfterValidator(check_distinct),
     ]

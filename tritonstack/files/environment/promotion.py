@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, time
-from typing import Annotated, Literal
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, model_validator
 
 from tritonstack.base.naming import Name
 from tritonstack.base.yaml import Record, check_distinct
-from tritonstack.files.endpoint.scaling import check_timezone
+from tritonstack.files.endpoint.scaling import DAYS, Day, check_timezone
 
-Day = Literal["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
-DAYS: tuple[Day, ...] = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 ClockTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
@@ -80,8 +78,4 @@ class PromotionSpec(Record):
 
     def is_open(self, now: datetime) -> bool:
         """Check whether promotions are allowed at a time."""
-        return not self.windows or any(_open(self.windows, now))
-
-
-def _open(windows: Iterable[ChangeWindow], now: datetime) -> Iterable[bool]:
-    return (window.is_open(now) for window in windows)
+        return not self.windows or any(window.is_open(now) for window in self.windows)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from tritonstack.base.naming import Name
-from tritonstack.base.yaml import Record
+from tritonstack.base.yaml import Record, matching
 from tritonstack.facts.datatypes import DatatypeName
 from tritonstack.files.model.inputs import AnyTestInput
 from tritonstack.files.model.recipes import GenerationRecipe, Layout, PythonRecipe, Recipe, VllmRecipe
@@ -24,20 +23,15 @@ SOURCE_FORMS = (
     "s3://<bucket>/<prefix>",
 )
 _SOURCES = (
-    re.compile(r"package://[A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+/.+"),
-    re.compile(r"file://.+"),
-    re.compile(r"hf://[A-Za-z0-9._-]+/[A-Za-z0-9._-]+@[A-Za-z0-9._-]+"),
-    re.compile(r"s3://[a-z0-9][a-z0-9.-]+/.+"),
+    r"package://[A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+/.+",
+    r"file://.+",
+    r"hf://[A-Za-z0-9._-]+/[A-Za-z0-9._-]+@[A-Za-z0-9._-]+",
+    r"s3://[a-z0-9][a-z0-9.-]+/.+",
 )
 
-
-def _check_source(text: str) -> str:
-    if not any(form.fullmatch(text) for form in _SOURCES):
-        raise ValueError(f"invalid source {text!r}; use one of {'  '.join(SOURCE_FORMS)}")
-    return text
-
-
-Source = Annotated[str, AfterValidator(_check_source)]
+Source = Annotated[
+    str, matching("|".join(_SOURCES), f"invalid source {{}}; use one of {'  '.join(SOURCE_FORMS)}")
+]
 Reason = Annotated[str, Field(min_length=10)]
 
 

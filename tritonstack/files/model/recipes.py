@@ -68,6 +68,9 @@ EntryPoint = Annotated[str, AfterValidator(_check_entry)]
 class RecipeOptions(Record):
     """Common to all recipes. Most take tensors, make one Triton model, and need no other file or model."""
 
+    bare_input: ClassVar = ""
+    """The value of `input` for which the artifact has no model before the graph."""
+
     @property
     def takes(self) -> InputKind:
         """What callers send."""
@@ -76,7 +79,7 @@ class RecipeOptions(Record):
     @property
     def layout(self) -> Layout:
         """Number of Triton models in its artifact: one, or an ensemble."""
-        return "single"
+        return "single" if getattr(self, "input", "") == self.bare_input else "ensemble"
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -109,6 +112,7 @@ class TextRecipe(HuggingFaceRecipe):
     """Common options of text recipes."""
 
     takes: ClassVar[InputKind] = "texts"
+    bare_input: ClassVar = "tokens"
     usual_length: ClassVar = 256
     """Default of max_length if the source has none."""
 
@@ -124,11 +128,6 @@ class TextRecipe(HuggingFaceRecipe):
     batch_tokens: Annotated[int, Field(ge=16, le=16_384)] | None = None
     """Tokens per thread, with padding, of the small batches that a tokenizer and a graph in one model run.
     Default: 128. `tritonstack tune` measures it."""
-
-    @property
-    def layout(self) -> Layout:
-        """Number of Triton models in its artifact: one, or an ensemble."""
-        return "single" if self.input == "tokens" else "ensemble"
 
 
 class TextEmbeddingRecipe(TextRecipe):
@@ -199,17 +198,13 @@ class ImageRecipe(HuggingFaceRecipe):
     """Common options of image recipes."""
 
     takes: ClassVar[InputKind] = "images"
+    bare_input: ClassVar = "pixels"
 
     library: Literal["transformers", "timm"] = "transformers"
     """The library that saved the source: its config.json has a `model_type` (transformers) or an
     `architecture` (timm)."""
     input: Literal["image", "pixels"] = "image"
     """What callers send: image files, which a preprocessing model decodes and scales, or scaled pixels."""
-
-    @property
-    def layout(self) -> Layout:
-        """Number of Triton models in its artifact: one, or an ensemble."""
-        return "single" if self.input == "pixels" else "ensemble"
 
 
 class ImageClassificationRecipe(ImageRecipe):
@@ -231,6 +226,8 @@ class ImageEmbeddingRecipe(ImageRecipe):
 class GraphRecipe(RecipeOptions):
     """Common options of recipes for graphs, which can have a tokenizer or an image decoder in front."""
 
+    bare_input: ClassVar = "tensors"
+
     input: Literal["tensors", "text", "image"] = "tensors"
     """What callers send: the graph's tensors, texts for a tokenizer, or image files for a decoder."""
     processor: OwnFile | None = None
@@ -243,11 +240,6 @@ class GraphRecipe(RecipeOptions):
         """What callers send."""
         kinds: dict[str, InputKind] = {"text": "texts", "image": "images"}
         return kinds.get(self.input, "tensors")
-
-    @property
-    def layout(self) -> Layout:
-        """Number of Triton models in its artifact: one, or an ensemble."""
-        return "single" if self.input == "tensors" else "ensemble"
 
     @model_validator(mode="after")
     def _options_of_the_input(self) -> GraphRecipe:

@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 from tritonstack.base.files import short_digest
 from tritonstack.base.revisions import is_committed, short_commit
-from tritonstack.files.environment.promotion import DAYS, ChangeWindow, PerformanceObjective
+from tritonstack.files.endpoint.scaling import DAYS
+from tritonstack.files.environment.promotion import ChangeWindow, PerformanceObjective
 from tritonstack.files.records.events import Event, LoadTest, RecordedLevel
 
 _ABOVE = 1 + 1e-9

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tritonstack.base.errors import TritonstackError
 from tritonstack.facts.advisories.published import advisories_of
+from tritonstack.files.endpoint.scaling import DAYS
 from tritonstack.files.endpoint.variants import Variant
-from tritonstack.files.environment.promotion import DAYS, PromotionSpec
+from tritonstack.files.environment.promotion import PromotionSpec
 from tritonstack.files.environment.tags import OWNER
 from tritonstack.files.loading import ProjectFiles
 from tritonstack.files.project.build_plans import NeededArtifact, changed_parts, needed_artifacts
