@@ -118,7 +118,6 @@ def _network_reads() -> list[str]:
     )
 
 
-_EDGE = "a permissions boundary grants nothing; it limits what the roles' policies may grant"
 _CHECKS_OF_GRANTS = ("CKV_AWS_109", "CKV_AWS_111")
 
 
@@ -152,9 +151,9 @@ def role_bounds(
         statements=[grant.statement() for grant in granted],
     )
     for pattern in sorted({resource for grant in granted for resource in grant.resources if "*" in resource}):
-        explain_pattern(policy, pattern, because=_EDGE)
+        explain_pattern(policy, pattern, because=_GRANTS_NOTHING)
     for check in _CHECKS_OF_GRANTS:
-        skip_check(policy, check, because=_EDGE)
+        skip_check(policy, check, because=_GRANTS_NOTHING)
 
 
 def _own_resources(patterns: NamePatterns) -> Iterator[Grant]:

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from aws_cdk import aws_sagemaker as sagemaker
 
 from tritonstack.base.error_kinds import ConstructError
-from tritonstack.files.endpoint.rollouts import AlarmId, AllAtOnce, Canary, Linear, Rolling, longest_rollout_s
+from tritonstack.files.endpoint.rollouts import (
+    MOST_ROLLBACK_ALARMS,
+    AlarmId,
+    AllAtOnce,
+    Canary,
+    Linear,
+    Rolling,
+    longest_rollout_s,
+)
 
 Endpoint = sagemaker.CfnEndpoint
 Component = sagemaker.CfnInferenceComponent
-
-MOST_ROLLBACK_ALARMS = 10
-"""The maximum number of rollback alarms that SageMaker accepts per update."""
 
 
 def rollback_ids(rollout: AllAtOnce | Canary | Linear | Rolling, *, multi_model: bool) -> Sequence[AlarmId]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -166,16 +166,17 @@ def _machine_rows(monitored: Monitored, options: ServingOptions) -> Iterator[Row
         lines = charts.request_lines(monitored, [(name, "concurrent")], "Maximum")
         numbers.append(chart("Concurrent requests", lines))
     yield numbers
-    uses = [
-        ("CPU utilization", "CPUUtilization", _processors),
-        ("Memory utilization", "MemoryUtilization", _one),
+    uses: list[tuple[str, str, Callable[[MonitoredVariant], int]]] = [
+        ("CPU utilization", "CPUUtilization", lambda variant: variant.instance.vcpus),
+        ("Memory utilization", "MemoryUtilization", lambda _: 1),
     ]
     if monitored.multi_model:
-        uses.append(("Disk utilization", "DiskUtilization", _one))
+        uses.append(("Disk utilization", "DiskUtilization", lambda _: 1))
     if any(variant.instance.gpus for variant in monitored.variants):
         uses += [
-            ("GPU utilization", "GPUUtilization", _gpus),
-            ("GPU memory utilization", "GPUMemoryUtilization", _gpus),
+            # Variants without GPUs publish no GPU utilization.
+            ("GPU utilization", "GPUUtilization", lambda variant: max(1, variant.instance.gpus)),
+            ("GPU memory utilization", "GPUMemoryUtilization", lambda variant: max(1, variant.instance.gpus)),
         ]
     yield [
         chart(title, charts.machine_lines(monitored, metric, parts=parts), unit="%")
@@ -249,16 +250,3 @@ def _log_rows(monitored: Monitored) -> Iterator[Row]:
 
 def _bound(value: float | None) -> list[Annotation]:
     return [] if value is None else [Annotation("alarm", value)]
-
-
-def _one(variant: MonitoredVariant) -> int:
-    return 1
-
-
-def _processors(variant: MonitoredVariant) -> int:
-    return variant.instance.vcpus
-
-
-def _gpus(variant: MonitoredVariant) -> int:
-    # Variants without GPUs publish no GPU utilization.
-    return max(1, variant.instance.gpus)

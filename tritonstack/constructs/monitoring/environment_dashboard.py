@@ -107,56 +107,43 @@ def _rows(heading: str, endpoints: Sequence[DashboardEndpoint]) -> Iterator[Sequ
 
 
 def _charts(endpoints: Sequence[DashboardEndpoint]) -> Iterator[Sequence[Widget]]:
+    errors = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
     yield [
-        chart("Requests", _each(endpoints, _traffic)),
+        chart("Requests", _each(endpoints, lambda endpoint, _: charts.traffic_lines(endpoint))),
         chart("p99 model latency", _each(endpoints, _latency), unit="ms"),
-        chart("Errors", _each(endpoints, _errors)),
+        chart("Errors", _each(endpoints, lambda endpoint, _: charts.request_lines(endpoint, errors, "Sum"))),
     ]
-    row = [chart("Instances", _each(endpoints, _machines))]
+    machines = _each(endpoints, lambda endpoint, key: charts.count_lines(endpoint, key=key))
+    row = [chart("Instances", machines)]
     priced = [endpoint for endpoint in endpoints if not charts.unpriced(endpoint.monitored)]
     if priced:
         row += [
-            chart("Cost per hour", _each(priced, _cost_of_an_hour)),
-            chart("Cost per 1,000 requests", _each(priced, _cost_of_a_thousand)),
+            chart("Cost per hour", _costs(priced, charts.cost_per_hour_lines)),
+            chart("Cost per 1,000 requests", _costs(priced, charts.cost_per_thousand_lines)),
         ]
     yield row
 
 
 def _each(
-    endpoints: Iterable[DashboardEndpoint], lines: Callable[[DashboardEndpoint, str], Iterable[Line]]
+    endpoints: Iterable[DashboardEndpoint], lines: Callable[[Monitored, str], Iterable[Line]]
 ) -> list[Line]:
-    """Return the lines of all endpoints, with unique ids."""
-    return [line for index, endpoint in enumerate(endpoints) for line in lines(endpoint, f"e{index}")]
+    """Return the lines of all endpoints, with unique ids and labels."""
+    return [
+        replace(line, label=f"{endpoint.name} {line.label}")
+        for index, endpoint in enumerate(endpoints)
+        for line in lines(endpoint.monitored, f"e{index}")
+    ]
 
 
-def _traffic(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    return _named(endpoint, charts.traffic_lines(endpoint.monitored))
+def _costs(endpoints: Iterable[DashboardEndpoint], lines: Callable[..., Iterable[Line]]) -> list[Line]:
+    return [
+        line
+        for index, endpoint in enumerate(endpoints)
+        for line in lines(endpoint.monitored, key=f"e{index}", label=endpoint.name)
+    ]
 
 
-def _latency(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    for index, variant in enumerate(endpoint.monitored.variants):
-        series = Series(request_metric(endpoint.monitored, variant, "ModelLatency"), "p99")
-        lines = charts.scaled(f"{key}_{index}", variant.name, series, MICROSECONDS_PER_MS)
-        yield from _named(endpoint, lines)
-
-
-def _errors(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    names = [("Invocation5XXErrors", "5xx"), ("Invocation4XXErrors", "4xx")]
-    return _named(endpoint, charts.request_lines(endpoint.monitored, names, "Sum"))
-
-
-def _machines(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    return _named(endpoint, charts.count_lines(endpoint.monitored, key=key))
-
-
-def _cost_of_an_hour(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    return charts.cost_per_hour_lines(endpoint.monitored, key=key, label=endpoint.name)
-
-
-def _cost_of_a_thousand(endpoint: DashboardEndpoint, key: str) -> Iterator[Line]:
-    return charts.cost_per_thousand_lines(endpoint.monitored, key=key, label=endpoint.name)
-
-
-def _named(endpoint: DashboardEndpoint, lines: Iterable[Line]) -> Iterator[Line]:
-    """Return the same lines with ids that are unique across endpoints."""
-    return (replace(line, label=f"{endpoint.name} {line.label}") for line in lines)
+def _latency(monitored: Monitored, key: str) -> Iterator[Line]:
+    for index, variant in enumerate(monitored.variants):
+        series = Series(request_metric(monitored, variant, "ModelLatency"), "p99")
+        yield from charts.scaled(f"{key}_{index}", variant.name, series, MICROSECONDS_PER_MS)

@@ -72,8 +72,6 @@ class Widget:
     type: str
     properties: Mapping[str, Any]
     height: int = 6
-    width: int = 0
-    """Width in columns; 0: an equal share of its row."""
 
 
 def chart(title: str, lines: Iterable[Line], *, unit: str = "", marks: Sequence[Annotation] = ()) -> Widget:
@@ -93,9 +91,9 @@ def chart(title: str, lines: Iterable[Line], *, unit: str = "", marks: Sequence[
     return Widget("metric", properties)
 
 
-def text(markdown: str, *, height: int = 2) -> Widget:
+def text(markdown: str) -> Widget:
     """Return a text widget."""
-    return Widget("text", {"markdown": markdown}, height=height)
+    return Widget("text", {"markdown": markdown}, height=2)
 
 
 def alarm_states(title: str, names: Sequence[str], *, only_firing: bool = False) -> list[Widget]:
@@ -135,20 +133,18 @@ def dashboard_body(rows: Iterable[Sequence[Widget]], location: AwsScope) -> dict
     widgets: list[dict[str, Any]] = []
     y = 0
     for row in rows:
-        x = 0
-        for widget in row:
-            width = widget.width or WIDTH // len(row)
+        width = WIDTH // len(row) if row else 0
+        for index, widget in enumerate(row):
             widgets.append(
                 {
                     "type": widget.type,
-                    "x": x,
+                    "x": index * width,
                     "y": y,
                     "width": width,
                     "height": widget.height,
                     "properties": _located(widget.properties, location),
                 }
             )
-            x += width
         y += max((widget.height for widget in row), default=0)
     # Periods follow the selected time range; expressions require them.
     return {"start": "-PT12H", "periodOverride": "auto", "widgets": widgets}

@@ -25,6 +25,8 @@ Wait = Annotated[int, Field(ge=0, le=3600)]
 _MACHINES_S = 1800
 """SageMaker's time to provision instances, without download and container start."""
 LONGEST_ROLLOUT_S = 28_800
+MOST_ROLLBACK_ALARMS = 10
+"""The maximum number of rollback alarms that SageMaker accepts per update."""
 _SHORTEST_ROLLOUT_S = 600
 
 

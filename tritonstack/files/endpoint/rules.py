@@ -17,6 +17,7 @@ from tritonstack.facts.hardware import InstanceType
 from tritonstack.files.endpoint.rollouts import (
     FIELDS,
     LONGEST_ROLLOUT_S,
+    MOST_ROLLBACK_ALARMS,
     AlarmId,
     AllAtOnce,
     Canary,
@@ -188,9 +189,6 @@ def _gpus(instance: InstanceType) -> str:
     return f"one {gpu}" if instance.gpus == 1 else f"{instance.gpus} {gpu}s"
 
 
-_MOST_ROLLBACK_ALARMS = 10
-
-
 def rollout_violations(endpoint: RuledEndpoint) -> Iterator[Violation]:
     """Yield rollouts that SageMaker would reject or never finish."""
     rollout = endpoint.options.rollout
@@ -261,12 +259,12 @@ def _missing_alarms(endpoint: RuledEndpoint, alarms: tuple[AlarmId, ...]) -> Ite
                 ("rollout", "roll_back_on", index), f"unavailable alarm {alarm!r}: {reason}", remedy
             )
     names = len(alarms) * len(endpoint.production)
-    if names > _MOST_ROLLBACK_ALARMS:
+    if names > MOST_ROLLBACK_ALARMS:
         yield ScalingError.at(
             ("rollout", "roll_back_on"),
             f"{len(alarms)} alarms on {len(endpoint.production)} variants make {names} alarms, but SageMaker "
-            f"supports at most {_MOST_ROLLBACK_ALARMS}",
-            f"list at most {_MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
+            f"supports at most {MOST_ROLLBACK_ALARMS}",
+            f"list at most {MOST_ROLLBACK_ALARMS // len(endpoint.production)} alarms",
         )
 
 
