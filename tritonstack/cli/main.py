@@ -185,8 +185,7 @@ def _described(error: BaseException) -> TritonstackError:
     if _is_of_aws(error):
         return AwsCallError(f"AWS error: {error}", remedy="rerun with --debug to see the call")
     return _local_error(error) or InternalError(
-        f"internal error: {type(error).__name__}: {error}",
-        remedy="rerun with --debug and report the output",
+        f"internal error: {type(error).__name__}: {error}", remedy="rerun with --debug and report the output"
     )
 
 
@@ -206,7 +205,6 @@ def _local_error(error: BaseException) -> TritonstackError | None:
         return StorageError(f"{file}{error.strerror}", remedy=remedy)
     if isinstance(error, ModuleNotFoundError):
         return MissingPackageError(
-            f"{error.name} is not installed",
-            remedy=f"run `{install_command(error.name or '')}`",
+            f"{error.name} is not installed", remedy=f"run `{install_command(error.name or '')}`"
         )
     return None

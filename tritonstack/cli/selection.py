@@ -46,8 +46,7 @@ ModelOption = Annotated[
     typer.Option(help="The model, on an endpoint that serves several.", autocompletion=complete_model),
 ]
 InputsOption = Annotated[
-    list[str] | None,
-    typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE"),
+    list[str] | None, typer.Option("--input", "-i", help="An input, as for invoke.", metavar="NAME=VALUE")
 ]
 DataOption = Annotated[
     Path | None, typer.Option(help="An .npz or .json file with inputs by name.", metavar="FILE")

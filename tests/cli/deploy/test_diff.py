@@ -121,8 +121,7 @@ def test_a_deploy_rejects_with_the_same_message_before_it_changes_anything(retai
     monkeypatch.setattr("tritonstack.operate.deploy.deploy.missing_artifacts", lambda *_, **__: [])
     for change in ("bootstrap_account", "fill_model_prefixes"):
         monkeypatch.setattr(
-            f"tritonstack.operate.deploy.deploy.{change}",
-            lambda *_: pytest.fail("something was changed"),
+            f"tritonstack.operate.deploy.deploy.{change}", lambda *_: pytest.fail("something was changed")
         )
     assert run(["--project", str(retained.root), "deploy", "dev", "--bootstrap"]) == 1
     assert f"{STACK}: {TAKEN}" in capsys.readouterr().err

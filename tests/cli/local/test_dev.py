@@ -140,10 +140,7 @@ def test_edits_are_served_until_the_terminal_closes(shop, development):
     assert "input 1: y is 3 for 2" in difference
     assert ask(first["url"]) == [3.0, 6.0]
 
-    for broken, complaint in (
-        ("(", "not valid Python"),
-        ("raise RuntimeError('no start')", "no start"),
-    ):
+    for broken, complaint in (("(", "not valid Python"), ("raise RuntimeError('no start')", "no start")):
         good = code.read_text()
         code.write_text(f"{good}\n{broken}\n")
         error = event(development)["error"]

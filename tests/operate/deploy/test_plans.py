@@ -8,14 +8,7 @@ import pytest
 from tests.operate.conftest import STACK
 from tests.operate.deploy.test_updates import copied, of_type
 from tritonstack.operate.deploy.plans import StackPlan, describe_rollout, plan_stack
-from tritonstack.operate.synth.assembly import (
-    COMPONENT,
-    CONFIG,
-    ENDPOINT,
-    MODEL,
-    EndpointTemplate,
-    Template,
-)
+from tritonstack.operate.synth.assembly import COMPONENT, CONFIG, ENDPOINT, MODEL, EndpointTemplate, Template
 
 FULL = "tritonstack-dev-search"
 

@@ -11,23 +11,8 @@ import boto3
 import numpy as np
 import pytest
 
-from tests.operate.invoke.invoked_site import (
-    COUNTER,
-    QUEUED,
-    SCORES,
-    SINGLE,
-    TOKENS,
-    Arrays,
-    Site,
-    X,
-    Y,
-)
-from tests.operate.verify.smoke_environment import (
-    ASKED,
-    SimulatedQueue,
-    StreamingEndpoint,
-    sequence,
-)
+from tests.operate.invoke.invoked_site import COUNTER, QUEUED, SCORES, SINGLE, TOKENS, Arrays, Site, X, Y
+from tests.operate.verify.smoke_environment import ASKED, SimulatedQueue, StreamingEndpoint, sequence
 from tritonstack import Session, invoke
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.base.results import document

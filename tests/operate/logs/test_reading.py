@@ -9,14 +9,7 @@ import pytest
 
 from tests.operate.logs.strict_events import StrictEvents
 from tritonstack.base.error_kinds import AwsCallError
-from tritonstack.operate.logs.reading import (
-    OVERLAP_MS,
-    LogCursor,
-    LogLine,
-    LogSource,
-    MergedLog,
-    follow_log,
-)
+from tritonstack.operate.logs.reading import OVERLAP_MS, LogCursor, LogLine, LogSource, MergedLog, follow_log
 
 SEARCH, RANKER = "/aws/sagemaker/Endpoints/t-dev-search", "/aws/sagemaker/Endpoints/t-dev-ranker"
 BEGIN = 1_900_000_000_000

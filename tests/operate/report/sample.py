@@ -24,12 +24,7 @@ from tritonstack.operate.report.report_data import (
     ReportedModel,
 )
 from tritonstack.operate.report.rollout_history import AlarmPeriod, PastRollout, planned_shift
-from tritonstack.operate.status.status import (
-    EndpointStatus,
-    EnvironmentStatus,
-    Machines,
-    ServedDigest,
-)
+from tritonstack.operate.status.status import EndpointStatus, EnvironmentStatus, Machines, ServedDigest
 from tritonstack.operate.status.traffic import Traffic
 
 AT = datetime(2026, 11, 26, 9, 30, tzinfo=UTC)

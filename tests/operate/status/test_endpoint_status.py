@@ -8,10 +8,7 @@ from tests.git import Repository
 from tritonstack.base.files import short_digest
 from tritonstack.files.records.events import Event
 from tritonstack.operate.shared.checkout import Checkout
-from tritonstack.operate.status.status import (
-    ServedDigest,
-    undeployed,
-)
+from tritonstack.operate.status.status import ServedDigest, undeployed
 
 A, B, COMMIT = "a" * 64, "b" * 64, "c" * 40
 

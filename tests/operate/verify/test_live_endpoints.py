@@ -26,19 +26,10 @@ from tritonstack.operate.deploy.deploy import record_deployment
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.events import new_event, record_event
 from tritonstack.operate.shared.stacks import StackState
-from tritonstack.operate.status.status import (
-    EndpointStatus,
-    Machines,
-    ServedDigest,
-    environment_status,
-)
+from tritonstack.operate.status.status import EndpointStatus, Machines, ServedDigest, environment_status
 from tritonstack.operate.synth.assembly import Assembly
 from tritonstack.operate.verify.live import DeployedStack, deployed_stack
-from tritonstack.operate.verify.verdicts import (
-    EndpointVerdict,
-    check_endpoints,
-    check_shared_stacks,
-)
+from tritonstack.operate.verify.verdicts import EndpointVerdict, check_endpoints, check_shared_stacks
 
 ACCOUNT = "600000000000"
 ENVIRONMENT = f"""\
@@ -107,11 +98,7 @@ class Deployed:
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     SHARED.parent = SHARED.parent or tmp_path_factory.mktemp("clouds")
-    cloud = Cloud(
-        ACCOUNT,
-        REGION,
-        variables_of(SHARED.get().endpoint_url, ACCOUNT, region=REGION),
-    )
+    cloud = Cloud(ACCOUNT, REGION, variables_of(SHARED.get().endpoint_url, ACCOUNT, region=REGION))
     archive = tarball({"minilm/config.pbtxt": 'platform: "ensemble"\n', "minilm/1/keep": ""})
     workspace = locked(tmp_path_factory, size=len(archive))
     create_foundation(cloud, workspace, archive)

@@ -33,11 +33,7 @@ from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.examples import EXAMPLES_NAME
 from tritonstack.files.records.manifests import MANIFEST_NAME
 from tritonstack.operate.invoke.invocation_targets import endpoint_targets
-from tritonstack.operate.invoke.smoke_requests import (
-    PATIENCE_WITH_SLEEPERS,
-    USUAL_PATIENCE,
-    may_sleep,
-)
+from tritonstack.operate.invoke.smoke_requests import PATIENCE_WITH_SLEEPERS, USUAL_PATIENCE, may_sleep
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.verify.smoke import SmokeResult, smoke_endpoint
 

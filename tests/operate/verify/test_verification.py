@@ -68,9 +68,7 @@ def test_a_stack_must_exist_be_stable_and_match(stack, failure, note):
 def test_a_stack_is_read_with_its_resolved_references(cloud):
     body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Parameters": {"A": {"Type": "String"}}}'
     cloud.client("cloudformation").create_stack(
-        StackName=NAME,
-        TemplateBody=body,
-        Parameters=[{"ParameterKey": "A", "ParameterValue": "value"}],
+        StackName=NAME, TemplateBody=body, Parameters=[{"ParameterKey": "A", "ParameterValue": "value"}]
     )
     stack = deployed_stack(cloud, NAME)
     assert stack is not None

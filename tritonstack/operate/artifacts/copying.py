@@ -88,8 +88,7 @@ def copy_all(
     except KeyboardInterrupt:
         copier.stopped.set()
         raise CommandInterruptedError(
-            "interrupted; no lock was changed, and completed copies are kept",
-            remedy=RERUN,
+            "interrupted; no lock was changed, and completed copies are kept", remedy=RERUN
         ) from None
     finally:
         pool.shutdown(cancel_futures=copier.stopped.is_set())

@@ -88,13 +88,7 @@ def image_bytes(source: Registry, target: Registry, digest: str) -> int:
 
 
 def copy_image(
-    source: Registry,
-    target: Registry,
-    *,
-    digest: str,
-    tag: str,
-    on_bytes: OnBytes,
-    sleep: Sleep = time.sleep,
+    source: Registry, target: Registry, *, digest: str, tag: str, on_bytes: OnBytes, sleep: Sleep = time.sleep
 ) -> bool:
     """Copy an image to the target under a tag; return whether anything changed."""
     if tagged_digest(target, tag) == digest:

@@ -11,12 +11,7 @@ from tritonstack.base.errors import TritonstackError
 from tritonstack.base.naming import image_repository_name
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.records.locks import LockedImage
-from tritonstack.operate.artifacts.image_copying import (
-    Registry,
-    copy_image,
-    image_bytes,
-    tagged_digest,
-)
+from tritonstack.operate.artifacts.image_copying import Registry, copy_image, image_bytes, tagged_digest
 from tritonstack.operate.artifacts.transfers import OnBytes
 from tritonstack.operate.shared.aws import Cloud
 from tritonstack.operate.shared.local_cloud import has_registry

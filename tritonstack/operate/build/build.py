@@ -125,12 +125,7 @@ class _Build:
         if remote and self.cloud is not None:
             infra = prepare_build_infra(self.session, self.workspace, self.cloud)
             build_remotely(
-                self.session,
-                self.cloud,
-                infra,
-                remote,
-                wait_for_it=wait,
-                on_done=self.outcomes.append,
+                self.session, self.cloud, infra, remote, wait_for_it=wait, on_done=self.outcomes.append
             )
         if local:
             if self.cloud is not None:
@@ -138,11 +133,7 @@ class _Build:
             count = f"{len(local)} of {len(artifacts)} artifacts to build here"
             self.session.reporter.note(f"prepare: {count} ({process_seconds():.1f} s)")
             build_locally(
-                self.session,
-                local,
-                at_once=at_once,
-                expose=self.expose,
-                on_done=self.outcomes.append,
+                self.session, local, at_once=at_once, expose=self.expose, on_done=self.outcomes.append
             )
 
     def keep(self) -> bool:

@@ -17,11 +17,7 @@ from tritonstack.files.environment.templates import Instance
 from tritonstack.files.loading import ProjectFiles, sample_instance
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.events import Event
-from tritonstack.operate.artifacts.publishing import (
-    fill_model_prefixes,
-    missing_artifacts,
-    publish_artifact,
-)
+from tritonstack.operate.artifacts.publishing import fill_model_prefixes, missing_artifacts, publish_artifact
 from tritonstack.operate.deploy.bootstrap import bootstrap_account, lacks_bootstrap, show_event
 from tritonstack.operate.deploy.changes import (
     DEPLOY_OPTIONS,
@@ -328,11 +324,7 @@ class Deployment:
 
 
 def deploy(
-    session: Session,
-    environment: str,
-    *,
-    request: InstanceRequest | None = None,
-    bootstrap: bool = False,
+    session: Session, environment: str, *, request: InstanceRequest | None = None, bootstrap: bool = False
 ) -> Deployment:
     """Deploy an environment; with a request, an instance of the template `environment`.
 

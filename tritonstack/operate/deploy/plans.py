@@ -180,11 +180,7 @@ _VARIANT_WORDS = {
     "VolumeSizeInGB": "volume",
     "InferenceAmiVersion": "host image",
 }
-_MODEL_WORDS = {
-    "ModelDataUrl": "artifact",
-    "Image": "image",
-    "Environment": "environment variables",
-}
+_MODEL_WORDS = {"ModelDataUrl": "artifact", "Image": "image", "Environment": "environment variables"}
 _IN_PLACE = frozenset({"Tags"})
 
 

@@ -292,11 +292,7 @@ class _Deletion:
 
 
 def delete_stacks(
-    cloud: Cloud,
-    names: Iterable[str],
-    *,
-    on_update: Callable[[str], None],
-    clock: Clock | None = None,
+    cloud: Cloud, names: Iterable[str], *, on_update: Callable[[str], None], clock: Clock | None = None
 ) -> list[Contents]:
     """Empty and delete stacks in parallel, wait for all, and return what they contained."""
     clock = clock or Clock()

@@ -15,12 +15,7 @@ from botocore.exceptions import ClientError
 
 from tritonstack.base import naming
 from tritonstack.base.results import Key, Shown
-from tritonstack.operate.destroy.deletion import (
-    Contents,
-    Retained,
-    contents_of,
-    delete_stacks,
-)
+from tritonstack.operate.destroy.deletion import Contents, Retained, contents_of, delete_stacks
 from tritonstack.operate.destroy.retained import delete_orphaned, orphaned_of
 from tritonstack.operate.jobs.codebuild import build_variable
 from tritonstack.operate.shared.aws import Clock, Cloud, is_absent, list_if_present, pages

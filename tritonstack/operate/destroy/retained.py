@@ -130,13 +130,7 @@ def _live(cloud: Cloud, name: str) -> RunningEndpoint | None:
         data |= _values_of(described or {}, "ModelDataUrl")
         images |= _values_of(described or {}, "Image")
     return RunningEndpoint(
-        name,
-        _lower(configs),
-        _lower(models),
-        frozenset(data),
-        bool(components),
-        missing,
-        frozenset(images),
+        name, _lower(configs), _lower(models), frozenset(data), bool(components), missing, frozenset(images)
     )
 
 

@@ -260,10 +260,7 @@ class DeployOutlook:
     @property
     def model_lines(self) -> list[str]:
         """The changes of models and images, one per line."""
-        return [
-            *(change.summary for change in self.artifacts),
-            *(change.summary for change in self.images),
-        ]
+        return [*(change.summary for change in self.artifacts), *(change.summary for change in self.images)]
 
     @property
     def leftover_lines(self) -> list[str]:

@@ -67,8 +67,7 @@ def read_data_file(file: Path) -> dict[str, Any]:
         return {name: array[name] for name in array}
     if suffix != ".json":
         raise RequestInputError(
-            f"{file} is neither .npz nor .json",
-            remedy="pass a file for one input as --input NAME=@FILE",
+            f"{file} is neither .npz nor .json", remedy="pass a file for one input as --input NAME=@FILE"
         )
     content = parse_json(read_bytes(file), origin=str(file))
     inputs = content.get("inputs", content) if isinstance(content, dict) else None

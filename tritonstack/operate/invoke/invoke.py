@@ -107,8 +107,7 @@ def output_file(file: Path) -> Path:
     """Return a file that outputs can be written to; raise UsageError before anything is sent."""
     if file.suffix.lower() != ".npz":
         raise CommandLineError(
-            f"cannot save outputs to {file}: expected a name with .npz",
-            remedy="write --save outputs.npz",
+            f"cannot save outputs to {file}: expected a name with .npz", remedy="write --save outputs.npz"
         )
     require_output(file)
     return file
@@ -148,8 +147,7 @@ def invoke(
     inputs = options.inputs
     if texts and inputs:
         raise CommandLineError(
-            "texts and other inputs exclude each other",
-            remedy="write the text as an input: --input TEXT=...",
+            "texts and other inputs exclude each other", remedy="write the text as an input: --input TEXT=..."
         )
     require_text(texts, "text")
     workspace = session.workspace(environment, instance)

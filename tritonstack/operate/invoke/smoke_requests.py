@@ -106,9 +106,7 @@ def ask_all(
     for index, example in enumerate(examples.requests):
         if index and example.sequence and not target.one_machine:
             yield RequestResult(
-                example.name,
-                "skipped",
-                "the model is stateful, and requests may reach different instances",
+                example.name, "skipped", "the model is stateful, and requests may reach different instances"
             )
             return
         yield tester.ask(example, parameters(example))

@@ -16,12 +16,7 @@ from tritonstack.base.byte_tensors import BYTES, datatype_of
 from tritonstack.base.error_kinds import NotApplicableError
 from tritonstack.base.files import parse_json
 from tritonstack.base.results import Internal
-from tritonstack.client.codec import (
-    JSON_CONTENT_TYPE,
-    Parameter,
-    content_type_for,
-    encode_request,
-)
+from tritonstack.client.codec import JSON_CONTENT_TYPE, Parameter, content_type_for, encode_request
 from tritonstack.client.streaming import flat_inputs
 from tritonstack.facts.container_variables import INFERENCE_TYPE, STREAMING
 from tritonstack.files.endpoint.endpoint import MultiModelEndpoint

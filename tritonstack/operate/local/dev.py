@@ -303,11 +303,7 @@ def differences(server: TritonServer, examples: Examples) -> Iterator[str]:
     for example in examples.requests:
         kind, body = _encoded(example)
         reply = server.request(
-            "POST",
-            "/invocations",
-            body=body,
-            headers={"Content-Type": kind},
-            timeout_s=REQUEST_WITHIN_S,
+            "POST", "/invocations", body=body, headers={"Content-Type": kind}, timeout_s=REQUEST_WITHIN_S
         )
         if reply.status != 200:
             raise ServingError(

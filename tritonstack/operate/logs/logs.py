@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tritonstack.base import naming
-from tritonstack.base.error_kinds import (
-    CommandLineError,
-    NotApplicableError,
-    NotDeployedError,
-)
+from tritonstack.base.error_kinds import CommandLineError, NotApplicableError, NotDeployedError
 from tritonstack.base.errors import TritonstackError, UsageError
 from tritonstack.files.environment.environment import EnvironmentSpec
 from tritonstack.files.environment.tags import moment_text, parse_lifetime, parse_moment

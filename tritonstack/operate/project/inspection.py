@@ -168,9 +168,7 @@ def _locked(session: Session, model: str, unread_environments: Collection[str]) 
 
 
 def _known(
-    local: Mapping[str, Manifest],
-    locked: Mapping[str, _LockedUse],
-    spec_hash: str,
+    local: Mapping[str, Manifest], locked: Mapping[str, _LockedUse], spec_hash: str
 ) -> Iterator[KnownArtifact]:
     for digest in dict.fromkeys((*local, *locked)):
         target, entry, environments = locked.get(digest, ("", None, []))

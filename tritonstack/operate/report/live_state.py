@@ -53,8 +53,7 @@ def read_live_state(session: Session, workspace: Workspace, cache: EventCache) -
     if cloud is None:
         return LiveState(unread=gaps[0].reason, events_unread=gaps[0].reason, missing=tuple(gaps))
     status = gaps.attempt(
-        f"deployed state of {spec.name}",
-        lambda: environment_status(cloud, workspace, now=now, cache=cache),
+        f"deployed state of {spec.name}", lambda: environment_status(cloud, workspace, now=now, cache=cache)
     )
     since = (now - timedelta(days=EVENT_DAYS)).strftime("%Y-%m-%dT%H:%M:%SZ")
     events = gaps.attempt(

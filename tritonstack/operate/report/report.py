@@ -254,10 +254,7 @@ def _completed(
 
 
 def _models(
-    session: Session,
-    workspaces: Mapping[str, Workspace],
-    live: Mapping[str, LiveState],
-    missing: Gaps,
+    session: Session, workspaces: Mapping[str, Workspace], live: Mapping[str, LiveState], missing: Gaps
 ) -> tuple[ReportedModel, ...]:
     read = [(workspaces[name], state) for name, state in live.items()]
     served = {model for workspace in workspaces.values() for model in workspace.models}

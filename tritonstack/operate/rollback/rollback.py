@@ -304,13 +304,7 @@ def _switch(session: Session, workspace: Workspace, cloud: Cloud, plan: Rollback
 
 
 def _apply(
-    session: Session,
-    workspace: Workspace,
-    cloud: Cloud,
-    plan: RollbackPlan,
-    back: RolledBack,
-    *,
-    now: bool,
+    session: Session, workspace: Workspace, cloud: Cloud, plan: RollbackPlan, back: RolledBack, *, now: bool
 ) -> None:
     """Apply a plan; each step can be repeated, so that an interrupted rollback resumes."""
     store, registry = session.project.artifacts_dir, has_registry(workspace.spec)

@@ -16,11 +16,7 @@ from tritonstack.files.project.custom_images import locked_uri
 from tritonstack.files.project.workspace import Workspace
 from tritonstack.files.records.manifests import ARCHIVE_NAME
 from tritonstack.operate.deploy.switching import Switch, switch
-from tritonstack.operate.destroy.retained import (
-    ServingResource,
-    serving_resources,
-    variants_of,
-)
+from tritonstack.operate.destroy.retained import ServingResource, serving_resources, variants_of
 from tritonstack.operate.rollback.rollback_targets import RollbackError, RollbackPlan
 from tritonstack.operate.shared.aws import Cloud, explain_denied, if_present
 from tritonstack.operate.shared.running import SERVING, RolledBackError

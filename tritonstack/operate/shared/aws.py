@@ -229,10 +229,7 @@ def metric_query(
     """Return a query of CloudWatch's GetMetricData."""
     named = [{"Name": key, "Value": value} for key, value in dimensions.items()]
     named_metric = {"Namespace": namespace, "MetricName": metric, "Dimensions": named}
-    return {
-        "Id": query_id,
-        "MetricStat": {"Metric": named_metric, "Period": period_s, "Stat": statistic},
-    }
+    return {"Id": query_id, "MetricStat": {"Metric": named_metric, "Period": period_s, "Stat": statistic}}
 
 
 # Environments in two accounts need two sets of credentials: those of the given profile; else the current

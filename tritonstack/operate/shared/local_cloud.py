@@ -69,8 +69,7 @@ def require_local_cloud() -> None:
     module = _missing_module()
     if module is not None:
         raise MissingPackageError(
-            f"{WHAT} is not installed: no module {module!r}",
-            remedy=f"run `{install_command(module)}`",
+            f"{WHAT} is not installed: no module {module!r}", remedy=f"run `{install_command(module)}`"
         )
 
 
@@ -121,8 +120,7 @@ def find_cloud(
     start = up_command(account, "--detach")
     if address is None:
         raise CloudNotRunningError(
-            f"{subject} is in the local cloud, which is not running",
-            remedy=f"start it with `{start}`",
+            f"{subject} is in the local cloud, which is not running", remedy=f"start it with `{start}`"
         )
     if address.account_id != account:
         raise CloudAccessError(

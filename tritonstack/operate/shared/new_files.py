@@ -69,10 +69,7 @@ def new_model(
     options = {"source": "--source", "recipe.file": "--from", "recipe.steps": "--step"}
     with _blaming_options(project.model_file(name), options):
         parse_document(texts["model.yaml"].decode(), project.model_file(name), ModelSpec)
-    with (
-        _blaming_options(project.model_file(name), options),
-        adding_model(project, name) as staged,
-    ):
+    with _blaming_options(project.model_file(name), options), adding_model(project, name) as staged:
         for file, content in texts.items():
             (staged / file).write_bytes(content)
         if copy is not None:

@@ -48,8 +48,7 @@ def write_output(file: Path, content: bytes) -> None:
 
 def _missing_folder(file: Path) -> UsageError:
     return CommandLineError(
-        f"cannot write {file}: its folder does not exist",
-        remedy="create the folder, or correct the path",
+        f"cannot write {file}: its folder does not exist", remedy="create the folder, or correct the path"
     )
 
 

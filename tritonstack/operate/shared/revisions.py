@@ -100,12 +100,7 @@ class RelevantFiles:
 def files_of_environment(workspace: Workspace) -> RelevantFiles:
     """Return the files that define an environment: its files, its models, and the synthesis code."""
     project = workspace.project
-    files = {
-        workspace.environment.file,
-        workspace.lock.file,
-        project.root / MARKER,
-        project.delivery_file,
-    }
+    files = {workspace.environment.file, workspace.lock.file, project.root / MARKER, project.delivery_file}
     built = _built_from(workspace, SYNTH_CODE, PINS)
     return RelevantFiles(built.files | files, built.folders)
 

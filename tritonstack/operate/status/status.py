@@ -30,12 +30,7 @@ from tritonstack.operate.shared.session import Session
 from tritonstack.operate.status.traffic import Traffic, recent_traffic
 from tritonstack.operate.verify.endpoint_checks import HEALTH, endpoint_checks, firing_alarms, limits
 from tritonstack.operate.verify.expectations import ExpectedEndpoint, expected_endpoint
-from tritonstack.operate.verify.live import (
-    DeployedStack,
-    LiveEndpoint,
-    deployed_stack,
-    observe_endpoint,
-)
+from tritonstack.operate.verify.live import DeployedStack, LiveEndpoint, deployed_stack, observe_endpoint
 
 # Nothing is synthesized, so it is fast: files that changed since the last deployment indicate drift.
 # `tritonstack diff` shows the details.

@@ -57,8 +57,7 @@ def targets(
     """
     if output is not None and endpoint is None:
         raise CommandLineError(
-            "a file holds the names of one endpoint",
-            remedy="name the endpoint before --output",
+            "a file holds the names of one endpoint", remedy="name the endpoint before --output"
         )
     workspace = session.workspace(environment, instance)
     names = _multi_model(workspace) if endpoint is None else [_required(workspace, endpoint)]

@@ -27,11 +27,7 @@ from tritonstack.operate.synth.assembly import Assembly, Template, as_written
 from tritonstack.operate.verify.checks import Check, shortened
 from tritonstack.operate.verify.endpoint_checks import endpoint_checks
 from tritonstack.operate.verify.expectations import expected_endpoint
-from tritonstack.operate.verify.live import (
-    DeployedStack,
-    deployed_stack,
-    observe_endpoint,
-)
+from tritonstack.operate.verify.live import DeployedStack, deployed_stack, observe_endpoint
 from tritonstack.operate.verify.smoke import SmokeResult, UntestedVariant, not_tested
 
 

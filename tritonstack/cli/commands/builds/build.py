@@ -40,8 +40,7 @@ def build(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ],
     models: ModelsArgument = None,
     upload: Annotated[
-        bool,
-        typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket."),
+        bool, typer.Option("--publish/--no-publish", help="Upload to the environment's artifact bucket.")
     ] = True,
     local: Annotated[
         bool, typer.Option("--local", help="Build on this machine, not in the environment's account.")

@@ -25,8 +25,7 @@ def deploy(
         str | None, typer.Option("--name", help="The name of the template instance to deploy.")
     ] = None,
     ttl: Annotated[
-        str | None,
-        typer.Option("--ttl", metavar="TIME", help="The instance's lifetime: 30m, 4h, 1d12h."),
+        str | None, typer.Option("--ttl", metavar="TIME", help="The instance's lifetime: 30m, 4h, 1d12h.")
     ] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="The instance's owner (default: you).")] = None,
     setting: Annotated[
@@ -49,8 +48,7 @@ def deploy(
     state: Context = context.obj
     if name is None and (ttl or owner or setting):
         raise CommandLineError(
-            "--ttl, --owner and --set require a template instance",
-            remedy="add --name, or omit them",
+            "--ttl, --owner and --set require a template instance", remedy="add --name, or omit them"
         )
     request = InstanceRequest(name, ttl, owner, parse_settings(setting or ())) if name is not None else None
     deployment = run(state, environment, request=request, bootstrap=bootstrap)

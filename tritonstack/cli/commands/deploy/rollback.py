@@ -24,8 +24,7 @@ def rollback(
         typer.Argument(help="The endpoint's name in the environment file.", autocompletion=complete_endpoint),
     ],
     to: Annotated[
-        str | None,
-        typer.Option("--to", help="A commit or digest (default: what it served before)."),
+        str | None, typer.Option("--to", help="A commit or digest (default: what it served before).")
     ] = None,
     now: Annotated[
         bool, typer.Option("--now", help="Switch to what is retained first, then deploy.")

@@ -42,13 +42,7 @@ def verify(
     """
     state: Context = context.obj
     verdict = run(
-        state,
-        environment,
-        instance=name,
-        endpoints=endpoint or (),
-        smoke=smoke,
-        record=record,
-        wait=wait,
+        state, environment, instance=name, endpoints=endpoint or (), smoke=smoke, record=record, wait=wait
     )
     state.output.result(verdict, text="\n".join(verdict_lines(verdict)), wrap=True)
     shown = f"{environment} --name {name}" if name else environment

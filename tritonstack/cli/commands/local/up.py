@@ -37,8 +37,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         ),
     ] = 0.0,
     containers: Annotated[
-        bool,
-        typer.Option("--containers", help="Run endpoints in their image if Docker has it."),
+        bool, typer.Option("--containers", help="Run endpoints in their image if Docker has it.")
     ] = False,
     loaded_models: Annotated[
         int | None,
@@ -47,8 +46,7 @@ def up(  # noqa: PLR0913, PLR0917 - each is an option of the command
         ),
     ] = None,
     expose: Annotated[
-        bool,
-        typer.Option("--expose", help="Let Triton listen on all interfaces if it cannot be isolated."),
+        bool, typer.Option("--expose", help="Let Triton listen on all interfaces if it cannot be isolated.")
     ] = False,
     shell: Annotated[
         bool, typer.Option("--shell", help="Print shell lines that set AWS credentials, for `eval`.")

@@ -33,17 +33,13 @@ def invoke(  # noqa: PLR0913, PLR0917 - each is an option of the command
     inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--input",
-            "-i",
-            help="An input as JSON, text, or @FILE; can be repeated.",
-            metavar="NAME=VALUE",
+            "--input", "-i", help="An input as JSON, text, or @FILE; can be repeated.", metavar="NAME=VALUE"
         ),
     ] = None,
     data: DataOption = None,
     model: ModelOption = None,
     variant: Annotated[
-        str | None,
-        typer.Option(help="The variant, main or challenger; by default, by weight."),
+        str | None, typer.Option(help="The variant, main or challenger; by default, by weight.")
     ] = None,
     labels: Annotated[bool, typer.Option("--labels", help="Show the best label of each row.")] = False,
     top: Annotated[

@@ -43,8 +43,7 @@ def logs(  # noqa: PLR0913, PLR0917 - each is an option of the command
         ),
     ] = None,
     contains: Annotated[
-        str | None,
-        typer.Option("--filter", help="Show only lines that contain this text.", metavar="TEXT"),
+        str | None, typer.Option("--filter", help="Show only lines that contain this text.", metavar="TEXT")
     ] = None,
     variant: Annotated[str | None, typer.Option(help="The variant: main, challenger, or shadow.")] = None,
     instance: Annotated[

@@ -48,14 +48,7 @@ def snippet(
     """
     state: Context = context.obj
     snippets = run(
-        state,
-        environment,
-        endpoint,
-        language,
-        instance=name,
-        model=model,
-        variant=variant,
-        body_file=body,
+        state, environment, endpoint, language, instance=name, model=model, variant=variant, body_file=body
     )
     if body is not None:
         state.output.note(f"wrote {body}")

@@ -93,12 +93,7 @@ def endpoint(
     """
     state: Context = context.obj
     files = new_files.new_endpoint(
-        state.project,
-        name,
-        environment=environment,
-        models=models,
-        instance_type=instance_type,
-        image=image,
+        state.project, name, environment=environment, models=models, instance_type=instance_type, image=image
     )
     _report(state, files, f"next: {files.next_command}")
 

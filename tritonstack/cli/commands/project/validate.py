@@ -20,8 +20,7 @@ def validate(
     ] = None,
     name: NameOption = None,
     online: Annotated[
-        bool,
-        typer.Option("--online", help="Also ask the accounts: locks, images, quotas, zones."),
+        bool, typer.Option("--online", help="Also ask the accounts: locks, images, quotas, zones.")
     ] = False,
 ) -> None:
     """Check models, environments, and locks; report each problem with file, line, and remedy.

@@ -62,10 +62,7 @@ def _findings(environment: ReportedEnvironment) -> Iterator[tuple[int, str]]:
         issue = f"Triton {environment.release} has {number}; {critical_fix(critical)}"
         yield (1 if fix_available(critical) else 2), issue
     if environment.gates and environment.gates.failed and environment.gates.pending:
-        yield (
-            2,
-            f"{count(len(environment.gates.failed), 'gate')} failed from {environment.gates.source}",
-        )
+        yield (2, f"{count(len(environment.gates.failed), 'gate')} failed from {environment.gates.source}")
 
 
 def fix_available(advisories: Sequence[Advisory]) -> bool:
