@@ -46,15 +46,15 @@ def performance_requirements(
                 yield PerformanceRequirement(
                     name,
                     kind,
-                    target.spec.real_instances,
+                    target.spec.on_aws,
                     objective,
-                    _measure(source, item.name, kind, objective, real=target.spec.real_instances),
+                    _measure(source, item.name, kind, objective, real=target.spec.on_aws),
                 )
 
 
 def _measure(source: Workspace, model: str, kind: str, objective: PerformanceObjective, *, real: bool) -> str:
     environment = source.spec.name
-    if real and not source.spec.real_instances:
+    if real and not source.spec.on_aws:
         return (
             f"{environment} is on the local cloud: promote from an environment on AWS, and run `tritonstack "
             "bench ... --record` there"

@@ -122,7 +122,7 @@ def describe_days(days: Collection[str]) -> str:
 
 def _costs(workspace: Workspace) -> Iterator[EndpointCost]:
     spec = workspace.spec
-    if not spec.costs_money:
+    if not spec.on_aws:
         return
     for name, endpoint in spec.endpoints.items():
         variants = endpoint.variants
