@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from packages.sizing.tests.simulation.test_service_curves import level, saved
+from packages.sizing.tests.simulation.test_serving import level, saved
 from tests.e2e.load.crowd import asking
 from tests.e2e.load.hosted import HostedCloud, hosted_cloud, limited
 from tests.operate.verify.smoke_environment import workspace_of

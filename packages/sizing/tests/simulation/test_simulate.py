@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
-from packages.sizing.tests.simulation.test_service_curves import level, saved
+from packages.sizing.tests.simulation.test_serving import level, saved
 from tests.operate.strict_aws import checked
 from tests.operate.verify.smoke_environment import manifest_of, put, workspace_of
 from tests.projects import edit
