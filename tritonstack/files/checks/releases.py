@@ -71,7 +71,7 @@ def _python_violations(workspace: EnvironmentFiles, document: Document[ModelSpec
             f"in environment {spec.name!r}",
             f'add "{spec.python}"',
         )
-    if spec.on_aws:
+    if spec.served_by_image:
         yield from numpy_violations(document, release=spec.release.name, subject="the image")
 
 

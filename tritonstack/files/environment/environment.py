@@ -165,12 +165,24 @@ class EnvironmentSpec(Record):
 
     @property
     def on_aws(self) -> bool:
-        """False if its account is reserved for the local cloud.
-
-        That bills nothing, has no registry for custom images, serves models with the local server instead of
-        SageMaker's image, and its instances are processes of one machine.
-        """
+        """False if its account is reserved for the local cloud, which has no registry for custom images."""
         return not is_embedded(self.account)
+
+    @property
+    def costs_money(self) -> bool:
+        """Whether its resources are billed."""
+        return self.on_aws
+
+    @property
+    def real_instances(self) -> bool:
+        """Whether instances of the named types answer; those of the local cloud are processes of one
+        machine."""
+        return self.on_aws
+
+    @property
+    def served_by_image(self) -> bool:
+        """Whether SageMaker's image serves its models; on the local cloud, builds check the local server."""
+        return self.on_aws
 
     @property
     def builds_in_account(self) -> bool:

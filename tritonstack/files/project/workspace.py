@@ -66,10 +66,10 @@ class EnvironmentFiles:
         """The command that adds missing artifacts to its lock; builds skip the promotion gates."""
         if source := self.promotion_source:
             # Bootstrapping a local cloud costs nothing; in an AWS account, it is somebody's decision.
-            option = "" if self.spec.on_aws else " --bootstrap"
+            option = "" if self.spec.costs_money else " --bootstrap"
             return f"tritonstack promote {source} {self.lock_owner}{option}"
         # The local cloud may not be running; a deploy publishes what was built on this machine.
-        is_local = not (self.spec.on_aws or self.spec.builds_in_account)
+        is_local = not (self.spec.costs_money or self.spec.builds_in_account)
         return f"tritonstack build {self.lock_owner}" + (" --no-publish" if is_local else "")
 
     @property

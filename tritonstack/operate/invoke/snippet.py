@@ -128,7 +128,7 @@ def snippet(
     )
     if body_file is not None:
         write_output(body_file, body)
-    local_account = None if spec.on_aws else spec.account
+    local_account = None if spec.costs_money else spec.account
     return Snippet(
         language, written, target.model.name, target.endpoint, content_type, body, name, local_account
     )

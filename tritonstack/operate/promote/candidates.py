@@ -46,15 +46,15 @@ def performance_requirements(
                 yield PerformanceRequirement(
                     name,
                     kind,
-                    target.spec.on_aws,
+                    target.spec.real_instances,
                     objective,
-                    _measure(source, item.name, kind, objective, real=target.spec.on_aws),
+                    _measure(source, item.name, kind, objective, real=target.spec.real_instances),
                 )
 
 
 def _measure(source: Workspace, model: str, kind: str, objective: PerformanceObjective, *, real: bool) -> str:
     environment = source.spec.name
-    if real and not source.spec.on_aws:
+    if real and not source.spec.real_instances:
         return (
             f"{environment} is on the local cloud: promote from an environment on AWS, and run `tritonstack "
             "bench ... --record` there"

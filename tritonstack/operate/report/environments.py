@@ -122,7 +122,7 @@ def describe_days(days: Collection[str]) -> str:
 
 def _costs(workspace: Workspace) -> Iterator[EndpointCost]:
     spec = workspace.spec
-    if not spec.on_aws:
+    if not spec.costs_money:
         return
     for name, endpoint in spec.endpoints.items():
         variants = endpoint.variants

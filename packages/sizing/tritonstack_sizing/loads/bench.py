@@ -203,7 +203,7 @@ def plan_bench(
         levels = tuple(_levels(options))
         requests = tuple(_requests(request, tuple(texts), options.inputs))
     seconds = sum(level.seconds for level in levels)
-    cost = _cost(workspace, endpoint, seconds) if workspace.spec.on_aws else ""
+    cost = _cost(workspace, endpoint, seconds) if workspace.spec.costs_money else ""
     return BenchPlan(workspace, endpoint, request, options, levels, requests, cost)
 
 
@@ -232,8 +232,8 @@ def bench(
         instance=spec.endpoints[plan.endpoint].instance.name,
         began=began.isoformat(timespec="seconds"),
         runs=runs,
-        real_instances=spec.on_aws,
-        machine="" if spec.on_aws else _this_machine(),
+        real_instances=spec.real_instances,
+        machine="" if spec.real_instances else _this_machine(),
     )
     for run in runs:
         if not run.latencies.sum():

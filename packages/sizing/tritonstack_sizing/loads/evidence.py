@@ -122,7 +122,7 @@ class LoadRecorder:
                 ) from level.watch.failure
         test = LoadTest(
             instance_type=now.instance_type,
-            real_instances=workspace.spec.on_aws,
+            real_instances=workspace.spec.real_instances,
             levels=tuple(map(_recorded, self.levels)),
         )
         event = new_event(
