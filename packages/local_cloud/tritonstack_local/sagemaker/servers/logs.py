@@ -20,6 +20,8 @@ from typing import Any, BinaryIO
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tritonstack.base.errors import aws_error_code
+
 _PAUSE_S = 1.0
 _READ_BYTES = 1 << 18
 """Of a call: as JSON, control characters take six times as much."""
@@ -96,8 +98,11 @@ class LogShipper:
 
     def _make_stream(self) -> None:
         """Create the log group if it is missing; usually the stack creates it."""
-        with contextlib.suppress(self._client.exceptions.ResourceAlreadyExistsException):
+        try:
             self._client.create_log_group(logGroupName=self._names["logGroupName"])
+        except ClientError as error:
+            if aws_error_code(error) != "ResourceAlreadyExistsException":
+                raise
         self._client.create_log_stream(**self._names)
 
     def _send_all(self, batches: Iterable[list[bytes]]) -> None:
