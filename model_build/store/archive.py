@@ -307,7 +307,7 @@ def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> FileEntry | None:
         tar.addfile(member)
         return None
     try:
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb") as file:
             member.size, member.mode = os.fstat(file.fileno()).st_size, 0o644
             content = _HashedContent(file)
             tar.addfile(member, cast("Any", content))

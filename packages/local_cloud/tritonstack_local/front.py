@@ -74,21 +74,31 @@ class _Reply(NamedTuple):
 
 
 class _Connections(Server):
-    """All open connections; if there are too many, the oldest one without a request ends."""
+    """All open connections; if there are too many, the oldest ends whose request is not verified.
+
+    It is aborted: closing would wait until its client has read what was sent.
+    """
 
     def __init__(self, handler: Any, **options: Any) -> None:
         super().__init__(handler, **options)
         self.busy: set[RequestHandler] = set()
+        """Those with a verified request, until its response is sent."""
+        self._ended: set[RequestHandler] = set()
         self.streams: dict[RequestHandler, asyncio.Task[Any]] = {}
         """The tasks to cancel when their clients leave; other requests go on."""
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            next((item for item in self.connections if item not in self.busy), handler).force_close()
+        if len(self.connections) - len(self._ended) > MOST_CONNECTIONS:
+            unverified = (item for item in self.connections if item not in self.busy | self._ended)
+            oldest = next(unverified, handler)
+            self._ended.add(oldest)
+            if oldest.transport is not None:
+                oldest.transport.abort()
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
+        self._ended.discard(handler)
         task = self.streams.get(handler)
         if task is not None:
             task.cancel()
@@ -138,7 +148,6 @@ class Front:
 
     async def _handle(self, request: BaseRequest) -> StreamResponse:
         connection, connections = request.protocol, self.connections
-        connections.busy.add(connection)
         try:
             sent = SentRequest(request.method, request.raw_path, _header_pairs(request))
             return await _send(request, await self._answer(request, sent))
@@ -149,14 +158,19 @@ class Front:
     async def _answer(self, request: BaseRequest, sent: SentRequest) -> _Reply:
         try:
             check = self._guard.judge(sent)
+            if (sent.header("transfer-encoding") or "chunked").lower() != "chunked":
+                raise DeniedError(Reason.INCOMPLETE, "unknown transfer encoding")
             if (sent.header("expect") or "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 request.writer.output_size = 0
-            if check.is_final:  # S3's signature is verified with its head; its bodies may be large
+            if check.is_final:
+                self.connections.busy.add(request.protocol)
+                # S3's signature is verified with its head; its bodies may be large.
                 return await self._in_thread(sent, check, self._content(request, sent, check))
             body = await self._whole(request, sent, check.service)
             admit = partial(self._guard.admit, check, body)
             caller = await in_thread(admit) if len(body) > _LONG_HASH else admit()
+            self.connections.busy.add(request.protocol)
             invocation = _INVOCATION.fullmatch(sent.target) if sent.method == "POST" else None
             if invocation is None:
                 return await self._in_thread(sent, check, io.BytesIO(body))
@@ -311,9 +325,18 @@ async def _pulled(blocks: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
         yield block
 
 
+def _header_text(value: str) -> str:
+    """Return what aiohttp, which writes UTF-8, sends as the bytes of a value that was read as Latin-1."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
+
+
 async def _send(request: BaseRequest, reply: _Reply) -> StreamResponse:
     """Send a reply at the client's pace, until its end or the client's."""
-    response = StreamResponse(status=reply.status, headers=CIMultiDict(reply.headers))
+    headers = CIMultiDict((name, _header_text(value)) for name, value in reply.headers)
+    response = StreamResponse(status=reply.status, headers=headers)
     is_head = request.method == "HEAD"
     if reply.rest is None and not is_head:
         response.content_length = len(reply.begin)

@@ -8,10 +8,12 @@ import re
 import socket
 import struct
 import threading
+import time
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pytest
+from botocore.exceptions import BotoCoreError
 
 from packages.local_cloud.tests.access.test_guard import raw, signed_headers
 from packages.local_cloud.tests.front.conftest import Connection, eventually
@@ -288,6 +290,42 @@ def test_connections_are_limited(running_cloud, account, monkeypatch):
     assert account.client("sts").get_caller_identity()
     assert idle[0].recv(1) == b""
     for client in idle:
+        client.close()
+
+
+def is_answered(account):
+    with contextlib.suppress(BotoCoreError):
+        return bool(account.client("sts").get_caller_identity())
+    return False
+
+
+def test_unsigned_clients_that_read_nothing_keep_no_other_out(running_cloud, account, monkeypatch):
+    """Their requests are denied, and what they leave unread does not count as a running request."""
+    monkeypatch.setattr(front, "MOST_CONNECTIONS", 10)
+    address = "127.0.0.1", running_cloud.port
+    unread = b"GET /?" + b"&" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    silent = []
+    for _ in range(60):
+        client = socket.create_connection(address, timeout=20)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with contextlib.suppress(OSError):
+            client.sendall(unread * 3)
+        silent.append(client)
+    # A connection of the pool that is idle may be the oldest one.
+    eventually(lambda: is_answered(account))
+    eventually(lambda: len(running_cloud._front.connections.connections) <= 11)
+    for client in silent:
+        client.close()
+
+
+def test_a_burst_of_connections_leaves_no_more_than_the_limit(running_cloud, account, monkeypatch):
+    monkeypatch.setattr(front, "MOST_CONNECTIONS", 10)
+    loop, address = running_cloud._front._runtime.events.loop, ("127.0.0.1", running_cloud.port)
+    loop.call_soon_threadsafe(time.sleep, 0.5)  # all of them are accepted at once
+    burst = [socket.create_connection(address, timeout=20) for _ in range(100)]
+    eventually(lambda: len(running_cloud._front.connections.connections) <= 11)
+    eventually(lambda: is_answered(account))
+    for client in burst:
         client.close()
 
 

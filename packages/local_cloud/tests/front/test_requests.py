@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from packages.local_cloud.tests.front.conftest import NAME
+from tritonstack_local import front
 
 CHUNKED = ("Transfer-Encoding: chunked",)
 PATH = f"/endpoints/{NAME}/invocations"
@@ -82,3 +83,8 @@ def test_expect_continue(endpoint):
         assert connection.head() == (100, {})
         connection.send(body)
         assert connection.response().body == b"yes"
+
+
+@pytest.mark.parametrize("sent", [b"plain", "ä".encode()])
+def test_header_values_are_sent_as_they_were_received(sent):
+    assert front._header_text(sent.decode("latin-1")).encode() == sent

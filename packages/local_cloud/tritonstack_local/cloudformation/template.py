@@ -17,6 +17,9 @@ from tritonstack_local.cloudformation.errors import TemplateError
 MOST_RESOURCES = 500
 Section = Annotated[dict[str, Any], BeforeValidator(lambda value: value or {})]
 _Objects = Annotated[dict[str, dict[str, Any]], BeforeValidator(lambda value: value or {})]
+_Value = Annotated[
+    str, BeforeValidator(lambda value: str(value).lower() if isinstance(value, bool) else value)
+]
 
 
 class _Part(BaseModel):
@@ -50,8 +53,8 @@ class ParameterDeclaration(_Part):
     """One entry under Parameters."""
 
     type: str
-    default: str | None = None
-    allowed_values: tuple[str, ...] | None = None
+    default: _Value | None = None
+    allowed_values: tuple[_Value, ...] | None = None
     allowed_pattern: str = ".*"
     constraint_description: str = ""
     description: str = ""
@@ -74,6 +77,9 @@ def _named(resources: object) -> object:
     """Add the logical id to each resource."""
     if not isinstance(resources, Mapping):
         return resources
+    for name, body in resources.items():
+        if isinstance(body, Mapping) and "LogicalId" in body:
+            raise ValueError(f"{name} has the unknown attribute LogicalId")
     return {
         name: {**body, "LogicalId": name} if isinstance(body, Mapping) else body
         for name, body in resources.items()
@@ -106,6 +112,8 @@ def parse_template(body: str) -> StackTemplate:
         raise TemplateError("Template format error: the template is nested too deeply.") from None
     if not isinstance(document, dict):
         raise TemplateError("Template format error: unsupported structure.")
+    if "Body" in document:
+        raise TemplateError("Template format error: unknown attribute Body.")
     try:
         return StackTemplate.model_validate({**document, "Body": body})
     except ValidationError as error:
