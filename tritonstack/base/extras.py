@@ -70,9 +70,6 @@ def missing_extra(error: ModuleNotFoundError) -> int:
     return USAGE_EXIT_CODE
 
 
-# Check that the extra a command needs is installed.
-
-
 def require(module: str, *, feature: str) -> None:
     """Raise UsageError if a module is not installed, before anything starts."""
     if find_spec(module) is None:
@@ -85,10 +82,12 @@ def wing_entry(group: str, name: str, *, package: str) -> EntryPoint:
     """Return the entry point of an optional package; raise UsageError if it is not installed."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - most commands read no metadata
 
-    found = entry_points(group=group, name=name)
-    if not found:
+    # The module, too: another distribution may name the same entry.
+    entries = entry_points(group=group, name=name)
+    entry = next((entry for entry in entries if entry.module.partition(".")[0] == package), None)
+    if entry is None:
         distribution = package.replace("_", "-")
         raise MissingPackageError(
             f"{name}: {distribution} is not installed", remedy=f"run `{install_command(package)}`"
         )
-    return next(iter(found))
+    return entry

@@ -41,11 +41,10 @@ _NOT_MATCHING = (
     "Access Key and signing method. Consult the service documentation for details."
 )
 _SKEWED = "The difference between the request time and the current time is too large."
+_ACCESS_DENIED = _Codes(403, "AccessDenied", "AccessDenied", "AccessDeniedException", "Access Denied")
 _DENIALS: Mapping[Reason, _Codes] = {
-    Reason.FORBIDDEN: _Codes(403, "AccessDenied", "AccessDenied", "AccessDeniedException", "Access Denied"),
-    Reason.ACCESS_DENIED: _Codes(
-        403, "AccessDenied", "AccessDenied", "AccessDeniedException", "Access Denied"
-    ),
+    Reason.FORBIDDEN: _ACCESS_DENIED,
+    Reason.ACCESS_DENIED: _ACCESS_DENIED,
     Reason.MISSING: _Codes(
         403, "AccessDenied", "MissingAuthenticationToken", "MissingAuthenticationTokenException",
         "Request is missing Authentication Token",

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 
 class Reason(Enum):
-    """Why a request is denied; responses.py maps it to an error code of the client's protocol."""
+    """Why a request is denied; guard.py maps it to an error code of the client's protocol."""
 
     FORBIDDEN = auto()
     """The request comes from a browser page, names a foreign host, or asks for a closed route."""
